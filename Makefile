@@ -1,0 +1,80 @@
+# Commands for people who change the code; `make` alone explains them.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# go.mod pins the toolchain; auto lets an older installed Go fetch it.
+export GOTOOLCHAIN := auto
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+PKGS     ?= ./...
+FUZZTIME ?= 60s
+
+.PHONY: help
+help: ## Explain the targets
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/antiphon and bin/fakeupstream: static, reproducible, with their version
+	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/...
+
+.PHONY: test
+test: ## Run the tests with the race detector, in random order (PKGS=./...)
+	go test -race -shuffle=on $(PKGS)
+
+.PHONY: lint
+lint: ## Check formatting, go vet and staticcheck
+	@unformatted=$$(git ls-files -z -co --exclude-standard '*.go' | xargs -0 "$$(go env GOROOT)/bin/gofmt" -l); \
+	if [[ -n $$unformatted ]]; then echo "not formatted:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go tool staticcheck ./...
+
+# Each line of the list is "package target". A package that does not compile
+# stops the search: a target that is not found must not look like one that passed.
+.PHONY: fuzz
+fuzz: ## Fuzz every target in the tree, one after another (FUZZTIME=60s each)
+	@listing=$$(go test -list '^Fuzz' ./...) || { echo "$$listing"; exit 1; }; \
+	targets=$$(awk '/^Fuzz/ { names[++n] = $$1 } \
+		/^ok/ { for (i = 1; i <= n; i++) print $$2, names[i]; n = 0 }' <<< "$$listing"); \
+	[[ -n $$targets ]] || { echo "no fuzz target found"; exit 1; }; \
+	while read -r pkg target; do \
+		echo "--- $$target ($$pkg)"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s "$$pkg" < /dev/null; \
+	done <<< "$$targets"
+
+.PHONY: fuzz-short
+fuzz-short: ## Fuzz every target for 10 s
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=10s
+
+.PHONY: conformance
+conformance: ## Run real clients and outside suites against a running gateway
+	go test -count=1 ./conformance/...
+
+.PHONY: bench
+bench: ## Measure allocations, then load, ratios and memory
+	go test -run '^$$' -bench . -benchmem ./...
+	go run ./bench
+
+# A must-show of the spine is an ordinary test, in the package that it is
+# about, whose name begins with TestSpine.
+.PHONY: show-spine
+show-spine: ## Show what the spine promises: its tests, then its loads at full size
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; \
+	go test -count=1 -v -run '^TestSpine' ./... > "$$log" 2>&1 || status=$$?; \
+	grep -E '^--- (PASS|FAIL|SKIP): TestSpine' "$$log" || { echo "no test is named TestSpine…"; status=1; }; \
+	if (( status != 0 )); then cat "$$log"; exit "$$status"; fi
+	go run ./bench spine
+
+# A package is asked to rewrite its goldens if its tests know the -update flag.
+.PHONY: update
+update: ## Rewrite the golden files; read the diff before you commit it
+	@for pkg in $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...); do \
+		if out=$$(go test "$$pkg" -update 2>&1); then echo "$$out"; \
+		elif [[ $$out != *'flag provided but not defined: -update'* ]]; then echo "$$out"; exit 1; fi; \
+	done
+
+.PHONY: clean
+clean: ## Remove what the targets above left in the tree
+	rm -rf bin
+	find . -name node_modules -prune -o \( -name '*.test' -o -name '*.prof' \) -type f -exec rm -f {} +
