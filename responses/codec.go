@@ -1,0 +1,301 @@
+package responses
+
+import (
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// kind is the "type" member of a wire object. It takes no room and always
+// encodes as the type word of T, so that a literal cannot get it wrong. It
+// accepts any word when decoding: the union has already chosen T by it.
+type kind[T interface{ Type() string }] struct{}
+
+func (kind[T]) MarshalJSONTo(enc *jsontext.Encoder) error {
+	var t T // Type answers on a nil pointer too
+	return enc.WriteToken(jsontext.String(t.Type()))
+}
+
+func (*kind[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error { return dec.SkipValue() }
+
+// decodeOptions teach the decoder our unions. Unmarshalers reach nested values
+// through the decoder's own options, never through this variable.
+var decodeOptions = json.JoinOptions(json.WithUnmarshalers(json.JoinUnmarshalers(
+	json.UnmarshalFromFunc(func(dec *jsontext.Decoder, out *Item) error {
+		return decodeUnion(dec, out, newItem, func(typ string, raw jsontext.Value) Item {
+			return &UnknownItem{Name: typ, ID: stringMember(raw, "id"), Raw: raw}
+		})
+	}),
+	json.UnmarshalFromFunc(func(dec *jsontext.Decoder, out *Part) error {
+		return decodeUnion(dec, out, newPart, func(typ string, raw jsontext.Value) Part {
+			return &UnknownPart{Name: typ, Raw: raw}
+		})
+	}),
+	json.UnmarshalFromFunc(func(dec *jsontext.Decoder, out *Tool) error {
+		return decodeUnion(dec, out, newTool, func(typ string, raw jsontext.Value) Tool {
+			return &UnknownTool{Name: typ, Raw: raw}
+		})
+	}),
+)))
+
+// decodeUnion decodes an object into the struct that its type member names, or
+// keeps it whole.
+func decodeUnion[T any](dec *jsontext.Decoder, out *T, known func(string) T, unknown func(string, jsontext.Value) T) error {
+	raw, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	at := dec.StackPointer()
+	if raw.Kind() != '{' {
+		return &pointerError{at, InvalidParam(CodeInvalidType, "", "must be an object, not %s", kindName(raw.Kind()))}
+	}
+	typ := stringMember(raw, "type")
+	v := known(typ)
+	if reflect.ValueOf(&v).Elem().IsNil() {
+		*out = unknown(typ, raw.Clone())
+		return nil
+	}
+	if err := json.Unmarshal(raw, v, dec.Options()); err != nil {
+		return underPointer(at, err)
+	}
+	*out = v
+	return nil
+}
+
+// pointerError is an error at a place in a document. It survives being wrapped
+// by the decoder, which would otherwise report the place of the outermost union.
+type pointerError struct {
+	at  jsontext.Pointer
+	err error
+}
+
+func (e *pointerError) Error() string { return string(e.at) + ": " + e.err.Error() }
+func (e *pointerError) Unwrap() error { return e.err }
+
+// underPointer places err, whose own place is relative, under at.
+func underPointer(at jsontext.Pointer, err error) error {
+	if p, ok := errors.AsType[*pointerError](err); ok {
+		return &pointerError{at + p.at, p.err}
+	}
+	return &pointerError{at + pointerOf(err), err}
+}
+
+// decodeAt decodes the value of a member of the object that dec has just read.
+func decodeAt(dec *jsontext.Decoder, name string, raw jsontext.Value, out any) error {
+	if raw == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, out, dec.Options()); err != nil {
+		return underPointer(dec.StackPointer().AppendToken(name), err)
+	}
+	return nil
+}
+
+// pointerOf is the place that the json packages report in err.
+func pointerOf(err error) jsontext.Pointer {
+	if s, ok := errors.AsType[*json.SemanticError](err); ok {
+		return s.JSONPointer
+	}
+	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		return s.JSONPointer
+	}
+	return ""
+}
+
+// decode decodes data into v with our unions and rules. Errors are *Error and
+// name the field.
+func decode(data []byte, v any) error {
+	if err := json.Unmarshal(data, v, decodeOptions); err != nil {
+		return fieldError(err)
+	}
+	return checkNames(reflect.ValueOf(v), "")
+}
+
+// fieldError turns a decoder's error into one that names the field and says
+// what was expected.
+func fieldError(err error) *Error {
+	at := pointerOf(err)
+	if p, ok := errors.AsType[*pointerError](err); ok {
+		at, err = p.at, p.err // the decoder wrapped it in errors about what is around it
+	}
+	param := Param(at)
+	if e, ok := errors.AsType[*Error](err); ok {
+		c := *e
+		c.Param = param
+		return &c
+	}
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		return InvalidParam(CodeInvalidJSON, param, "The member %q appears twice.", at.LastToken())
+	}
+	if s, ok := errors.AsType[*json.SemanticError](err); ok {
+		want := "of another type"
+		if s.GoType != nil {
+			want = goTypeName(s.GoType)
+		}
+		if s.JSONKind != 0 {
+			return InvalidParam(CodeInvalidType, param, "Must be %s, not %s.", want, kindName(s.JSONKind))
+		}
+		return InvalidParam(CodeInvalidType, param, "Must be %s.", want)
+	}
+	return InvalidParam(CodeInvalidJSON, param, "Not valid JSON: %s.", syntaxReason(err))
+}
+
+func syntaxReason(err error) string {
+	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok && s.Err != nil {
+		return strings.TrimPrefix(s.Err.Error(), "jsontext: ") + fmt.Sprintf(" at byte %d", s.ByteOffset)
+	}
+	return strings.TrimPrefix(err.Error(), "jsontext: ")
+}
+
+// Param spells a JSON pointer the way errors name fields: input[2].content.
+func Param(p jsontext.Pointer) string {
+	var b strings.Builder
+	for tok := range p.Tokens() {
+		if _, err := strconv.ParseUint(tok, 10, 32); err == nil && b.Len() > 0 {
+			b.WriteString("[" + tok + "]")
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(tok)
+	}
+	return b.String()
+}
+
+func kindName(k jsontext.Kind) string {
+	switch k {
+	case '{', '}':
+		return "an object"
+	case '[', ']':
+		return "an array"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	}
+	return "that"
+}
+
+func goTypeName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return goTypeName(t.Elem())
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "a boolean"
+	case reflect.Int, reflect.Int64, reflect.Int32:
+		return "an integer"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Slice:
+		return "an array"
+	case reflect.Map, reflect.Struct, reflect.Interface:
+		return "an object"
+	}
+	return "of another type"
+}
+
+// checkNames refuses unknown members of v, at any depth, that differ from a known
+// one only by case. A parser behind us might take {"MODEL": …} for the model,
+// and then two readers of one request would disagree about it.
+func checkNames(v reflect.Value, at string) error {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return nil
+		}
+		return checkNames(v.Elem(), at)
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return nil
+		}
+		for i := range v.Len() {
+			if err := checkNames(v.Index(i), fmt.Sprintf("%s[%d]", at, i)); err != nil {
+				return err
+			}
+		}
+	case reflect.Struct:
+		return checkStructNames(v, at)
+	}
+	return nil
+}
+
+func checkStructNames(v reflect.Value, at string) error {
+	info := structInfoOf(v.Type())
+	if info.extra >= 0 {
+		extra := jsontext.Value(v.Field(info.extra).Bytes())
+		for name := range members(extra) {
+			if known, ok := info.folded[strings.ToLower(name)]; ok {
+				return InvalidParam(CodeInvalidJSON, joinParam(at, name), "Unknown member %q: did you mean %q? Names are case-sensitive.", name, known)
+			}
+		}
+	}
+	for _, f := range info.nested {
+		sub := at
+		if f.name != "" {
+			sub = joinParam(at, f.name)
+		}
+		if err := checkNames(v.Field(f.index), sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func joinParam(at, name string) string {
+	if at == "" {
+		return name
+	}
+	return at + "." + name
+}
+
+// structInfo is what checkNames needs to know of a wire struct.
+type structInfo struct {
+	extra  int               // index of the ",embed" field, -1 if none
+	folded map[string]string // lower-cased member name → its right spelling
+	nested []nestedField     // fields that may hold wire structs
+}
+
+type nestedField struct {
+	index int
+	name  string
+}
+
+var structInfos sync.Map // reflect.Type → *structInfo
+
+func structInfoOf(t reflect.Type) *structInfo {
+	if info, ok := structInfos.Load(t); ok {
+		return info.(*structInfo)
+	}
+	info := &structInfo{extra: -1, folded: map[string]string{}}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case !f.IsExported() || name == "-":
+		case opts == "embed":
+			info.extra = i
+		default:
+			if name != "" {
+				info.folded[strings.ToLower(name)] = name
+			}
+			switch f.Type.Kind() {
+			case reflect.Slice, reflect.Struct, reflect.Interface, reflect.Pointer:
+				info.nested = append(info.nested, nestedField{i, name})
+			}
+		}
+	}
+	structInfos.Store(t, info)
+	return info
+}

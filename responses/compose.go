@@ -1,0 +1,283 @@
+package responses
+
+import (
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"time"
+)
+
+// A Composer makes the events of one turn from what a model said, for drivers
+// whose upstream does not speak in Responses events. The driver reports text,
+// reasoning and calls as they come; the composer opens and closes items and
+// parts around them, gives them ids and indexes, and fills every member that
+// clients rely on. What it makes is legal by [Grammar] whatever the order of the
+// calls.
+//
+// It is for one goroutine. Take the events after each call.
+type Composer struct {
+	newID func(prefix string) string
+	out   []Event
+	items int // items added so far
+	text  *composedText
+	calls []*ComposedCall // those that are open
+}
+
+// NewComposer returns a composer whose items get ids in the given shard.
+func NewComposer(shard uint16, now func() time.Time) *Composer {
+	return &Composer{newID: func(prefix string) string { return NewID(prefix, shard, now()) }}
+}
+
+// Take returns the events made since the last Take. They are valid until the
+// next call of any method.
+func (c *Composer) Take() []Event {
+	out := c.out
+	c.out = c.out[:0]
+	return out
+}
+
+func (c *Composer) emit(ev Event) { c.out = append(c.out, ev) }
+
+// composedText is the open message or reasoning item.
+type composedText struct {
+	id    string
+	index int
+	typ   string // TypeMessage or TypeReasoning
+	parts []Part // those that are done
+	// The open part; partType is "" if there is none.
+	partType string
+	text     []byte
+	logprobs []LogProb
+	notes    []jsontext.Value // its annotations
+}
+
+// partEvents are the event types of a kind of part.
+var partEvents = map[string]struct{ added, delta, textDone, partDone EventType }{
+	TypeOutputText:  {EventPartAdded, EventTextDelta, EventTextDone, EventPartDone},
+	TypeRefusal:     {EventPartAdded, EventRefusalDelta, EventRefusalDone, EventPartDone},
+	TypeSummaryText: {EventSummaryPartAdded, EventSummaryDelta, EventSummaryDone, EventSummaryPartDone},
+}
+
+// Text adds to the answer's text.
+func (c *Composer) Text(s string, logprobs []LogProb) {
+	c.delta(TypeMessage, TypeOutputText, s, logprobs)
+	if c.text != nil {
+		c.text.logprobs = append(c.text.logprobs, logprobs...)
+	}
+}
+
+// Refusal adds to the text of a refusal.
+func (c *Composer) Refusal(s string) { c.delta(TypeMessage, TypeRefusal, s, nil) }
+
+// Reasoning adds to what the model thought. It is shown as a summary, the one
+// form of reasoning that every client reads.
+func (c *Composer) Reasoning(s string) { c.delta(TypeReasoning, TypeSummaryText, s, nil) }
+
+// Annotate attaches an annotation to the text.
+func (c *Composer) Annotate(annotation jsontext.Value) {
+	c.openPart(TypeMessage, TypeOutputText)
+	t := c.text
+	note := struct {
+		Type       EventType      `json:"type"`
+		ItemID     string         `json:"item_id"`
+		Output     int            `json:"output_index"`
+		Content    int            `json:"content_index"`
+		Index      int            `json:"annotation_index"`
+		Annotation jsontext.Value `json:"annotation"`
+	}{EventAnnotationAdded, t.id, t.index, len(t.parts), len(t.notes), annotation}
+	raw, err := json.Marshal(&note)
+	if err != nil {
+		return // annotation came from a decoder, so it is JSON
+	}
+	t.notes = append(t.notes, annotation)
+	c.emit(Event{Type: EventAnnotationAdded, OutputIndex: t.index, ItemID: t.id, Index: len(t.parts), Raw: raw})
+}
+
+func (c *Composer) delta(itemType, partType, s string, logprobs []LogProb) {
+	if s == "" && len(logprobs) == 0 {
+		return
+	}
+	c.openPart(itemType, partType)
+	t := c.text
+	t.text = append(t.text, s...)
+	c.emit(Event{
+		Type: partEvents[partType].delta, OutputIndex: t.index, ItemID: t.id, Index: len(t.parts), Text: s, Logprobs: logprobs,
+	})
+}
+
+// openPart makes sure that a part of the given kind is open in an item of the
+// given kind, closing what is in the way.
+func (c *Composer) openPart(itemType, partType string) {
+	if c.text != nil && c.text.typ != itemType {
+		c.closeText(StatusCompleted)
+	}
+	if c.text == nil {
+		c.openText(itemType)
+	}
+	t := c.text
+	if t.partType == partType {
+		return
+	}
+	c.closePart()
+	t.partType = partType
+	c.emit(Event{
+		Type: partEvents[partType].added, OutputIndex: t.index, ItemID: t.id, Index: len(t.parts), Part: t.part(),
+	})
+}
+
+func (c *Composer) openText(itemType string) {
+	c.text = &composedText{id: c.newID(ItemPrefix(itemType)), index: c.items, typ: itemType}
+	c.items++
+	c.emit(Event{Type: EventItemAdded, OutputIndex: c.text.index, Item: c.text.item(StatusInProgress)})
+}
+
+// part returns the open part as it is now.
+func (t *composedText) part() Part {
+	switch t.partType {
+	case TypeRefusal:
+		return &Refusal{Refusal: string(t.text)}
+	case TypeSummaryText:
+		return &SummaryText{Text: string(t.text)}
+	default:
+		return &OutputText{Text: string(t.text), Logprobs: t.logprobs, Annotations: t.notes}
+	}
+}
+
+// item returns the item with the parts that are done.
+func (t *composedText) item(status Status) Item {
+	if t.typ == TypeReasoning {
+		return &Reasoning{ID: t.id, Summary: t.parts, Status: status}
+	}
+	return &Message{ID: t.id, Role: RoleAssistant, Status: status, Content: Content{Parts: t.parts}}
+}
+
+func (c *Composer) closePart() {
+	t := c.text
+	if t.partType == "" {
+		return
+	}
+	types, part := partEvents[t.partType], t.part()
+	at := Event{OutputIndex: t.index, ItemID: t.id, Index: len(t.parts)}
+	done, partDone := at, at
+	done.Type, done.Text, done.Logprobs = types.textDone, TextOf([]Part{part}), t.logprobs
+	partDone.Type, partDone.Part = types.partDone, part
+	c.emit(done)
+	c.emit(partDone)
+	t.parts = append(t.parts, part)
+	t.partType, t.text, t.logprobs, t.notes = "", nil, nil, nil
+}
+
+func (c *Composer) closeText(status Status) {
+	if c.text == nil {
+		return
+	}
+	c.closePart()
+	c.emit(Event{Type: EventItemDone, OutputIndex: c.text.index, Item: c.text.item(status)})
+	c.text = nil
+}
+
+// A ComposedCall is a tool call that is being composed. Several may be open at
+// once; their events carry their own index and id.
+type ComposedCall struct {
+	c      *Composer
+	index  int
+	id     string
+	callID string
+	name   string
+	custom func(arguments string) string // nil for a function
+	args   []byte
+	done   bool
+}
+
+// FunctionCall begins a call of a function. An empty or unusable call id is
+// replaced by one of our own.
+func (c *Composer) FunctionCall(callID, name string) *ComposedCall {
+	return c.call(callID, name, PrefixFunctionCall, nil)
+}
+
+// CustomToolCall begins a call of a free-form tool whose input the model writes
+// inside the arguments of a stand-in function. input takes it out of the whole
+// arguments; the client sees it at the end of the call, in one piece.
+func (c *Composer) CustomToolCall(callID, name string, input func(arguments string) string) *ComposedCall {
+	return c.call(callID, name, PrefixCustomToolCall, input)
+}
+
+func (c *Composer) call(callID, name, prefix string, custom func(string) string) *ComposedCall {
+	c.closeText(StatusCompleted)
+	if !ValidID("", callID) {
+		callID = c.newID(PrefixCall)
+	}
+	call := &ComposedCall{c: c, index: c.items, id: c.newID(prefix), callID: callID, name: name, custom: custom}
+	c.items++
+	c.calls = append(c.calls, call)
+	c.emit(Event{Type: EventItemAdded, OutputIndex: call.index, Item: call.item(StatusInProgress)})
+	return call
+}
+
+// Arguments adds to the call's arguments.
+func (k *ComposedCall) Arguments(s string) {
+	if s == "" || k.done {
+		return
+	}
+	k.args = append(k.args, s...)
+	if k.custom == nil {
+		k.c.emit(Event{Type: EventArgumentsDelta, OutputIndex: k.index, ItemID: k.id, Text: s})
+	}
+}
+
+// Len is how many bytes of arguments the call has.
+func (k *ComposedCall) Len() int { return len(k.args) }
+
+func (k *ComposedCall) item(status Status) Item {
+	if k.custom == nil {
+		return &FunctionCall{ID: k.id, CallID: k.callID, Name: k.name, Arguments: string(k.args), Status: status}
+	}
+	it := &CustomToolCall{ID: k.id, CallID: k.callID, Name: k.name, Status: status}
+	if status != StatusInProgress {
+		it.Input = k.custom(string(k.args))
+	}
+	return it
+}
+
+// close ends the call.
+func (k *ComposedCall) close(status Status) {
+	k.done = true
+	item := k.item(status)
+	at := Event{OutputIndex: k.index, ItemID: k.id}
+	switch it := item.(type) {
+	case *FunctionCall:
+		at.Type, at.Text = EventArgumentsDone, it.Arguments
+	case *CustomToolCall:
+		at.Type, at.Text = EventCustomInputDone, it.Input
+		if it.Input != "" {
+			delta := at
+			delta.Type = EventCustomInputDelta
+			k.c.emit(delta)
+		}
+	}
+	k.c.emit(at)
+	k.c.emit(Event{Type: EventItemDone, OutputIndex: k.index, Item: item})
+}
+
+// End closes everything that is open and ends the turn. Where the turn is
+// incomplete, so is the item it stopped in, if that is the last one. A turn in
+// which the model said nothing has one empty message: clients read the first.
+func (c *Composer) End(end *TurnEnd) {
+	if c.items == 0 {
+		c.openPart(TypeMessage, TypeOutputText)
+	}
+	statusOf := func(index int) Status {
+		if end.Status == StatusIncomplete && index == c.items-1 {
+			return StatusIncomplete
+		}
+		return StatusCompleted
+	}
+	// Items may be open side by side; the text, if open, is the last of them.
+	for _, k := range c.calls {
+		k.close(statusOf(k.index))
+	}
+	c.calls = nil
+	if c.text != nil {
+		c.closeText(statusOf(c.text.index))
+	}
+	c.emit(Event{Type: EventTurnEnd, End: end})
+}

@@ -1,0 +1,313 @@
+package responses
+
+import (
+	"fmt"
+	"hash/maphash"
+)
+
+// A Grammar checks a stream of events, one at a time, against the order that
+// clients rely on:
+//
+//	created → (queued) → in_progress → items … → one terminal event
+//	item:    output_item.added → content … → output_item.done
+//	content: part.added → delta … → text.done → part.done
+//	call:    arguments.delta … → arguments.done, without parts
+//
+// Indexes count from zero without gaps, an item keeps its id, done events carry
+// what the deltas said, an incomplete item is the last one. Several items may be
+// open at once. Sequence numbers count from zero without gaps.
+//
+// It needs memory for open items only, never for text. It is for one goroutine.
+type Grammar struct {
+	turn  bool // events of one turn: no lifecycle, no numbers, ends with EventTurnEnd
+	state grammarState
+	next  int64 // sequence number of the next event
+	items int   // how many were added
+	open  map[int]*openItem
+	// incomplete is set once an item ended so: nothing may follow it.
+	incomplete bool
+	seed       maphash.Seed
+}
+
+type grammarState uint8
+
+const (
+	grammarStart   grammarState = iota
+	grammarCreated              // created was seen
+	grammarRunning              // in_progress was seen, or the turn began
+	grammarErrored              // an error event was seen: only failed may follow
+	grammarEnded
+)
+
+// openItem is an item between added and done.
+type openItem struct {
+	id, typ string
+	parts   map[string]int // index member → how many parts were added
+	part    *openPart      // the part that is open, or the item's own text
+}
+
+// openPart is a text between its first event and its done events.
+type openPart struct {
+	index  string // content_index, summary_index, or "" for the item's own text
+	at     int
+	typ    string
+	hash   maphash.Hash // of the deltas so far, to compare with the done text
+	deltas bool
+	done   bool // the text's done event was seen
+}
+
+// NewGrammar returns a grammar for a whole response.
+func NewGrammar() *Grammar { return &Grammar{seed: maphash.MakeSeed()} }
+
+// NewTurnGrammar returns a grammar for the events of one turn of a driver: item
+// events, then one [EventTurnEnd].
+func NewTurnGrammar() *Grammar {
+	return &Grammar{turn: true, state: grammarRunning, seed: maphash.MakeSeed()}
+}
+
+// CheckSequence checks a whole response, which must have ended.
+func CheckSequence(events []Event) error {
+	g := NewGrammar()
+	for i := range events {
+		if err := g.Check(&events[i]); err != nil {
+			return fmt.Errorf("event %d (%s): %w", i, events[i].Type, err)
+		}
+	}
+	if !g.Ended() {
+		return fmt.Errorf("after %d events: no terminal event", len(events))
+	}
+	return nil
+}
+
+// Ended reports whether the terminal event was seen.
+func (g *Grammar) Ended() bool { return g.state == grammarEnded }
+
+// Check says why ev may not come next; nil if it may. After an error the
+// grammar must not be used further.
+func (g *Grammar) Check(ev *Event) error {
+	if g.state == grammarEnded {
+		return fmt.Errorf("after the terminal event")
+	}
+	if !g.turn {
+		if ev.Seq != g.next {
+			return fmt.Errorf("sequence_number is %d, not %d", ev.Seq, g.next)
+		}
+		g.next++
+	}
+	sh := shapes[ev.Type]
+	switch sh.class {
+	case classLifecycle:
+		return g.lifecycle(ev)
+	case classTurnEnd:
+		return g.turnEnd(ev)
+	case classError:
+		return g.errorEvent()
+	}
+	if g.state != grammarRunning {
+		return fmt.Errorf("an item event before response.in_progress or after an error")
+	}
+	switch sh.class {
+	case classItemAdded:
+		return g.itemAdded(ev)
+	case classOther:
+		return nil
+	}
+	it := g.open[ev.OutputIndex]
+	switch {
+	case it == nil && ev.OutputIndex < g.items:
+		return fmt.Errorf("item %d is already done", ev.OutputIndex)
+	case it == nil:
+		return fmt.Errorf("item %d was not added", ev.OutputIndex)
+	case sh.class == classItemDone:
+		return g.itemDone(it, ev)
+	case ev.ItemID != it.id:
+		return fmt.Errorf("item_id is %q, but item %d is %q", ev.ItemID, ev.OutputIndex, it.id)
+	}
+	return g.content(it, sh, ev)
+}
+
+func (g *Grammar) lifecycle(ev *Event) error {
+	if g.turn {
+		return fmt.Errorf("a lifecycle event within a turn")
+	}
+	if ev.Response == nil {
+		return fmt.Errorf("no response in it")
+	}
+	switch {
+	case ev.Type == EventCreated && g.state == grammarStart:
+		g.state = grammarCreated
+	case ev.Type == EventQueued && g.state == grammarCreated:
+	case ev.Type == EventInProgress && g.state == grammarCreated:
+		g.state = grammarRunning
+	case ev.Type == EventFailed && g.state != grammarStart:
+		return g.failed(ev)
+	case (ev.Type == EventCompleted || ev.Type == EventIncomplete) && g.state == grammarRunning:
+		return g.finished(ev)
+	default:
+		return fmt.Errorf("not legal here")
+	}
+	return nil
+}
+
+func (g *Grammar) failed(ev *Event) error {
+	g.state = grammarEnded
+	if ev.Response.Status != StatusFailed || ev.Response.Error == nil {
+		return fmt.Errorf("the response's status is %q and its error is %v", ev.Response.Status, ev.Response.Error)
+	}
+	return nil
+}
+
+func (g *Grammar) finished(ev *Event) error {
+	g.state = grammarEnded
+	want := StatusCompleted
+	if ev.Type == EventIncomplete {
+		want = StatusIncomplete
+		if ev.Response.IncompleteDetails == nil {
+			return fmt.Errorf("incomplete without incomplete_details")
+		}
+	}
+	switch {
+	case ev.Response.Status != want:
+		return fmt.Errorf("the response's status is %q, not %q", ev.Response.Status, want)
+	case len(g.open) > 0:
+		return fmt.Errorf("%d items are still open", len(g.open))
+	case g.incomplete && ev.Type != EventIncomplete:
+		return fmt.Errorf("an item is incomplete, but the response is not")
+	case len(ev.Response.Output) != g.items:
+		return fmt.Errorf("the response has %d items, but %d were streamed", len(ev.Response.Output), g.items)
+	}
+	return nil
+}
+
+func (g *Grammar) turnEnd(ev *Event) error {
+	switch {
+	case !g.turn:
+		return fmt.Errorf("a turn's end in a response")
+	case ev.End == nil:
+		return fmt.Errorf("no payload")
+	case ev.End.Status != StatusCompleted && ev.End.Status != StatusIncomplete:
+		return fmt.Errorf("a turn cannot end %q", ev.End.Status)
+	case len(g.open) > 0:
+		return fmt.Errorf("%d items are still open", len(g.open))
+	case g.incomplete && ev.End.Status != StatusIncomplete:
+		return fmt.Errorf("an item is incomplete, but the turn is not")
+	}
+	g.state = grammarEnded
+	return nil
+}
+
+func (g *Grammar) errorEvent() error {
+	if g.turn || g.state == grammarStart || g.state == grammarErrored {
+		return fmt.Errorf("not legal here")
+	}
+	g.state = grammarErrored
+	return nil
+}
+
+func (g *Grammar) itemAdded(ev *Event) error {
+	switch {
+	case ev.Item == nil:
+		return fmt.Errorf("no item in it")
+	case ev.Item.ItemID() == "":
+		return fmt.Errorf("the item has no id")
+	case ev.OutputIndex != g.items:
+		return fmt.Errorf("output_index is %d, not %d", ev.OutputIndex, g.items)
+	case g.incomplete:
+		return fmt.Errorf("an item after an incomplete one")
+	}
+	g.items++
+	if g.open == nil {
+		g.open = map[int]*openItem{}
+	}
+	g.open[ev.OutputIndex] = &openItem{id: ev.Item.ItemID(), typ: ev.Item.Type()}
+	return nil
+}
+
+func (g *Grammar) itemDone(it *openItem, ev *Event) error {
+	switch {
+	case ev.Item == nil:
+		return fmt.Errorf("no item in it")
+	case ev.Item.ItemID() != it.id:
+		return fmt.Errorf("the item's id is %q, but it was added as %q", ev.Item.ItemID(), it.id)
+	case ev.Item.Type() != it.typ:
+		return fmt.Errorf("the item's type is %q, but it was added as %q", ev.Item.Type(), it.typ)
+	case it.part != nil && it.part.index != "":
+		return fmt.Errorf("its part %d is still open", it.part.at)
+	case it.part != nil && !it.part.done:
+		return fmt.Errorf("its text has no done event")
+	}
+	g.incomplete = ItemStatus(ev.Item) == StatusIncomplete
+	delete(g.open, ev.OutputIndex)
+	return nil
+}
+
+// content checks an event within an item.
+func (g *Grammar) content(it *openItem, sh shape, ev *Event) error {
+	switch sh.class {
+	case classPartAdded:
+		return g.partAdded(it, sh, ev)
+	case classPartDone:
+		return it.partDone(sh, ev)
+	}
+	if sh.part == "" && it.part == nil { // the item's own text begins with its first event
+		it.part = g.newPart(sh.index, 0, "")
+	}
+	p := it.part
+	if p == nil || p.index != sh.index || p.at != ev.Index || p.typ != sh.part {
+		return fmt.Errorf("no open part for it at %d", ev.Index)
+	}
+	if p.done {
+		return fmt.Errorf("after the text's done event")
+	}
+	switch sh.class {
+	case classDelta:
+		p.deltas = true
+		p.hash.WriteString(ev.Text)
+	case classTextDone:
+		p.done = true
+		// Deltas may be missing altogether, but not in part.
+		if p.deltas && p.hash.Sum64() != maphash.String(g.seed, ev.Text) {
+			return fmt.Errorf("the text is not what the deltas said")
+		}
+	}
+	return nil
+}
+
+func (g *Grammar) newPart(index string, at int, typ string) *openPart {
+	p := &openPart{index: index, at: at, typ: typ}
+	p.hash.SetSeed(g.seed)
+	return p
+}
+
+func (g *Grammar) partAdded(it *openItem, sh shape, ev *Event) error {
+	switch {
+	case ev.Part == nil:
+		return fmt.Errorf("no part in it")
+	case it.part != nil:
+		return fmt.Errorf("part %d is still open", it.part.at)
+	case ev.Index != it.parts[sh.index]:
+		return fmt.Errorf("%s is %d, not %d", sh.index, ev.Index, it.parts[sh.index])
+	}
+	if it.parts == nil {
+		it.parts = map[string]int{}
+	}
+	it.parts[sh.index]++
+	it.part = g.newPart(sh.index, ev.Index, ev.Part.Type())
+	return nil
+}
+
+func (it *openItem) partDone(sh shape, ev *Event) error {
+	p := it.part
+	switch {
+	case ev.Part == nil:
+		return fmt.Errorf("no part in it")
+	case p == nil || p.index != sh.index || p.at != ev.Index:
+		return fmt.Errorf("no open part at %d", ev.Index)
+	case p.typ != ev.Part.Type():
+		return fmt.Errorf("the part's type is %q, but it was added as %q", ev.Part.Type(), p.typ)
+	case p.deltas && !p.done:
+		return fmt.Errorf("the part's text has no done event")
+	}
+	it.part = nil
+	return nil
+}

@@ -1,0 +1,145 @@
+package responses
+
+import (
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+)
+
+// A Tool is something that a model may call: one of the structs below, always
+// by pointer.
+type Tool interface {
+	// Type is the wire's type word.
+	Type() string
+}
+
+// The type words of the tools we act on.
+const (
+	TypeFunction = "function"
+	TypeCustom   = "custom"
+)
+
+type (
+	// FunctionTool is a function with JSON arguments. Description, Parameters
+	// and Strict are always encoded, as null if the client was silent: clients
+	// that read the echo require them.
+	FunctionTool struct {
+		Kind        kind[*FunctionTool] `json:"type"`
+		Name        string              `json:"name"`
+		Description *string             `json:"description"`
+		Parameters  jsontext.Value      `json:"parameters"`
+		Strict      *bool               `json:"strict"`
+		Extra       jsontext.Value      `json:",embed"`
+	}
+	// CustomTool is a free-form tool: its input is text, optionally under a
+	// grammar.
+	CustomTool struct {
+		Kind        kind[*CustomTool] `json:"type"`
+		Name        string            `json:"name"`
+		Description string            `json:"description,omitzero"`
+		Format      jsontext.Value    `json:"format,omitzero"`
+		Extra       jsontext.Value    `json:",embed"`
+	}
+	// UnknownTool is a tool of a kind this version does not act on, unchanged.
+	UnknownTool struct {
+		Name string
+		Raw  jsontext.Value
+	}
+)
+
+func (*FunctionTool) Type() string  { return TypeFunction }
+func (*CustomTool) Type() string    { return TypeCustom }
+func (t *UnknownTool) Type() string { return t.Name }
+
+// MarshalJSONTo writes the tool as it came.
+func (t *UnknownTool) MarshalJSONTo(enc *jsontext.Encoder) error { return enc.WriteValue(t.Raw) }
+
+// newTool returns an empty tool of the named kind for the decoder, or nil.
+func newTool(typ string) Tool {
+	switch typ {
+	case TypeFunction:
+		return new(FunctionTool)
+	case TypeCustom:
+		return new(CustomTool)
+	}
+	return nil
+}
+
+// ToolName is the name by which a model calls t, "" for tools without one.
+func ToolName(t Tool) string {
+	switch t := t.(type) {
+	case *FunctionTool:
+		return t.Name
+	case *CustomTool:
+		return t.Name
+	}
+	return ""
+}
+
+// ToolChoice says whether and what the model must call. On the wire it is one
+// of the words none, auto, required, or an object.
+type ToolChoice struct {
+	// Mode is the word; for an allowed_tools object its mode; else "".
+	Mode string
+	// Type is the object's type, "" if the wire had a word.
+	Type string
+	// Name is the one tool that an object of type function or custom names.
+	Name string
+	// Tools are the tools of an allowed_tools object.
+	Tools []ToolRef
+	// Raw is the object as it came.
+	Raw jsontext.Value
+}
+
+// The tool choice words, and the type word of the hard limit (R45).
+const (
+	ToolChoiceNone     = "none"
+	ToolChoiceAuto     = "auto"
+	ToolChoiceRequired = "required"
+	TypeAllowedTools   = "allowed_tools"
+)
+
+// ToolRef names a tool of the request.
+type ToolRef struct {
+	Type  string         `json:"type"`
+	Name  string         `json:"name,omitzero"`
+	Extra jsontext.Value `json:",embed"`
+}
+
+type toolChoiceObject struct {
+	Type  string         `json:"type"`
+	Name  string         `json:"name,omitzero"`
+	Mode  string         `json:"mode,omitzero"`
+	Tools []ToolRef      `json:"tools,omitempty"`
+	Extra jsontext.Value `json:",embed"`
+}
+
+// UnmarshalJSONFrom accepts a word or an object.
+func (c *ToolChoice) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	*c = ToolChoice{}
+	if dec.PeekKind() != '{' {
+		return json.UnmarshalDecode(dec, &c.Mode)
+	}
+	raw, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	var o toolChoiceObject
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return underPointer(dec.StackPointer(), err)
+	}
+	*c = ToolChoice{Mode: o.Mode, Type: o.Type, Name: o.Name, Tools: o.Tools, Raw: raw.Clone()}
+	if o.Type == TypeAllowedTools && o.Mode == "" {
+		// The echo must have a mode where the request may leave it out.
+		c.Mode = ToolChoiceAuto
+		c.Raw, err = SetMembers(c.Raw, Member{Name: "mode", Value: quote(c.Mode)})
+	}
+	return err
+}
+
+// MarshalJSONTo writes the word, or the object as it came.
+func (c ToolChoice) MarshalJSONTo(enc *jsontext.Encoder) error {
+	if c.Type != "" {
+		return enc.WriteValue(c.Raw)
+	}
+	return enc.WriteToken(jsontext.String(c.Mode))
+}

@@ -1,0 +1,251 @@
+package responses
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"unicode/utf8"
+)
+
+// validate checks types that the decoder cannot and all ranges (R5). Unknown
+// words in open-ended fields (service tiers, efforts, includes) pass: the API
+// grows, and an upstream knows better than we do.
+func (r *Request) validate(lim Limits) error {
+	if member(r.Extra, "messages") != nil {
+		return InvalidParam(CodeUnsupported, "messages", "Use `input`: this is the Responses API, `messages` belongs to Chat Completions.")
+	}
+	for _, check := range []func() error{
+		r.validateInput, r.validateNumbers, r.validateText, r.validateTools, r.validateMetadata,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	if len(r.Input.Items) > lim.Items {
+		return InvalidParam(CodeTooLarge, "input", "More than %d items.", lim.Items)
+	}
+	if len(r.Tools) > lim.Tools {
+		return InvalidParam(CodeTooLarge, "tools", "More than %d tools.", lim.Tools)
+	}
+	return nil
+}
+
+func (r *Request) validateInput() error {
+	for i, it := range r.Input.Items {
+		at := fmt.Sprintf("input[%d]", i)
+		switch it := it.(type) {
+		case *Message:
+			switch it.Role {
+			case RoleUser, RoleSystem, RoleDeveloper, RoleAssistant:
+			case "":
+				return InvalidParam(CodeMissing, at+".role", "A message needs a role: user, system, developer or assistant.")
+			default:
+				return InvalidParam(CodeInvalidValue, at+".role", "Unknown role %q: use user, system, developer or assistant.", it.Role)
+			}
+		case *FunctionCall:
+			if err := required(at, "call_id", it.CallID, "name", it.Name); err != nil {
+				return err
+			}
+		case *CustomToolCall:
+			if err := required(at, "call_id", it.CallID, "name", it.Name); err != nil {
+				return err
+			}
+		case *FunctionCallOutput:
+			if err := required(at, "call_id", it.CallID); err != nil {
+				return err
+			}
+		case *CustomToolCallOutput:
+			if err := required(at, "call_id", it.CallID); err != nil {
+				return err
+			}
+		case *ItemReference:
+			if err := required(at, "id", it.ID); err != nil {
+				return err
+			}
+		case *Compaction:
+			if err := required(at, "encrypted_content", it.EncryptedContent); err != nil {
+				return err
+			}
+		case *UnknownItem:
+			if it.Name == "" {
+				return InvalidParam(CodeMissing, at+".type", "An item needs a type.")
+			}
+		}
+	}
+	return nil
+}
+
+// required takes pairs of name and value and refuses an empty value.
+func required(at string, pairs ...string) error {
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			return InvalidParam(CodeMissing, at+"."+pairs[i], "Missing %s.", pairs[i])
+		}
+	}
+	return nil
+}
+
+func (r *Request) validateNumbers() error {
+	floats := []struct {
+		param    string
+		v        *float64
+		min, max float64
+	}{
+		{"temperature", r.Temperature, 0, 2},
+		{"top_p", r.TopP, 0, 1},
+		{"presence_penalty", r.PresencePenalty, -2, 2},
+		{"frequency_penalty", r.FrequencyPenalty, -2, 2},
+	}
+	for _, f := range floats {
+		if f.v != nil && (*f.v < f.min || *f.v > f.max) {
+			return InvalidParam(CodeInvalidValue, f.param, "Must be between %g and %g, not %g.", f.min, f.max, *f.v)
+		}
+	}
+	ints := []struct {
+		param    string
+		v        *int64
+		min, max int64 // max 0: none
+	}{
+		{"max_output_tokens", r.MaxOutputTokens, 16, 0},
+		{"max_tool_calls", r.MaxToolCalls, 1, 0},
+		{"top_logprobs", r.TopLogprobs, 0, 20},
+	}
+	for _, n := range ints {
+		switch {
+		case n.v == nil:
+		case *n.v < n.min:
+			return InvalidParam(CodeInvalidValue, n.param, "Must be at least %d, not %d.", n.min, *n.v)
+		case n.max > 0 && *n.v > n.max:
+			return InvalidParam(CodeInvalidValue, n.param, "Must be at most %d, not %d.", n.max, *n.v)
+		}
+	}
+	return nil
+}
+
+var formatName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+func (r *Request) validateText() error {
+	if r.Truncation != "" && r.Truncation != "auto" && r.Truncation != "disabled" {
+		return InvalidParam(CodeInvalidValue, "truncation", "Must be auto or disabled, not %q.", r.Truncation)
+	}
+	if r.Text == nil || r.Text.Format == nil {
+		return nil
+	}
+	switch f := r.Text.Format; f.Type {
+	case "":
+		return InvalidParam(CodeMissing, "text.format.type", "A format needs a type: text, json_schema or json_object.")
+	case FormatJSONSchema:
+		if !formatName.MatchString(f.Name) {
+			return InvalidParam(CodeInvalidValue, "text.format.name", "Needs 1 to 64 letters, digits, _ or -.")
+		}
+		if f.Schema.Kind() != '{' {
+			return InvalidParam(CodeMissing, "text.format.schema", "A json_schema format needs a schema object.")
+		}
+	}
+	return nil
+}
+
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+
+func (r *Request) validateTools() error {
+	for i, t := range r.Tools {
+		at := fmt.Sprintf("tools[%d]", i)
+		switch t := t.(type) {
+		case *FunctionTool:
+			if !toolName.MatchString(t.Name) {
+				return InvalidParam(CodeInvalidValue, at+".name", "Needs 1 to 128 letters, digits, _, . or -.")
+			}
+			if k := t.Parameters.Kind(); t.Parameters != nil && k != '{' && k != 'n' {
+				return InvalidParam(CodeInvalidType, at+".parameters", "Must be a JSON Schema object.")
+			}
+		case *CustomTool:
+			if !toolName.MatchString(t.Name) {
+				return InvalidParam(CodeInvalidValue, at+".name", "Needs 1 to 128 letters, digits, _, . or -.")
+			}
+		case *UnknownTool:
+			if t.Name == "" {
+				return InvalidParam(CodeMissing, at+".type", "A tool needs a type.")
+			}
+		}
+	}
+	return r.validateToolChoice()
+}
+
+func (r *Request) validateToolChoice() error {
+	c := r.ToolChoice
+	if c == nil {
+		return nil
+	}
+	switch c.Type {
+	case "":
+		switch c.Mode {
+		case ToolChoiceNone, ToolChoiceAuto:
+		case ToolChoiceRequired:
+			if len(r.Tools) == 0 && !r.bringsTools() {
+				return InvalidParam(CodeInvalidValue, "tool_choice", "A tool is required, but `tools` is empty.")
+			}
+		default:
+			return InvalidParam(CodeInvalidValue, "tool_choice", "Must be none, auto, required or an object, not %q.", c.Mode)
+		}
+	case TypeFunction, TypeCustom:
+		return r.validateToolRef("tool_choice", c.Type, c.Name)
+	case TypeAllowedTools:
+		if len(c.Tools) == 0 {
+			return InvalidParam(CodeMissing, "tool_choice.tools", "allowed_tools needs at least one tool.")
+		}
+		if !slices.Contains([]string{ToolChoiceNone, ToolChoiceAuto, ToolChoiceRequired}, c.Mode) {
+			return InvalidParam(CodeInvalidValue, "tool_choice.mode", "Must be auto, required or none, not %q.", c.Mode)
+		}
+		for i, ref := range c.Tools {
+			if err := r.validateToolRef(fmt.Sprintf("tool_choice.tools[%d]", i), ref.Type, ref.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// validateToolRef checks that a function or custom tool that a choice names is
+// among the tools. Other kinds have names that only their server knows.
+func (r *Request) validateToolRef(at, typ, name string) error {
+	if typ != TypeFunction && typ != TypeCustom || r.bringsTools() {
+		return nil
+	}
+	for _, t := range r.Tools {
+		if t.Type() == typ && ToolName(t) == name {
+			return nil
+		}
+	}
+	return InvalidParam(CodeInvalidValue, at, "There is no %s tool named %q in `tools`.", typ, name)
+}
+
+// bringsTools reports whether tools may come from elsewhere than `tools`: some
+// clients send them as input items, and some kinds of tools contain others.
+func (r *Request) bringsTools() bool {
+	for _, it := range r.Input.Items {
+		if it.Type() == "additional_tools" {
+			return true
+		}
+	}
+	for _, t := range r.Tools {
+		if _, ok := t.(*UnknownTool); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Request) validateMetadata() error {
+	if len(r.Metadata) > 16 {
+		return InvalidParam(CodeInvalidValue, "metadata", "At most 16 members, not %d.", len(r.Metadata))
+	}
+	for k, v := range r.Metadata {
+		if n := utf8.RuneCountInString(k); n > 64 {
+			return InvalidParam(CodeInvalidValue, "metadata", "A name is longer than 64 characters (%d).", n)
+		}
+		if n := utf8.RuneCountInString(v); n > 512 {
+			return InvalidParam(CodeInvalidValue, "metadata."+k, "Longer than 512 characters (%d).", n)
+		}
+	}
+	return nil
+}

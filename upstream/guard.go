@@ -1,0 +1,169 @@
+package upstream
+
+import (
+	"context"
+	"iter"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/antiphon-dev/antiphon/responses"
+)
+
+// Limits bound a turn. Zero means the default, negative means no bound.
+type Limits struct {
+	// FirstEvent is how long the upstream may take to its first event, from the
+	// moment the turn is opened. Default 120 s.
+	FirstEvent time.Duration
+	// Idle is how long it may be silent between two events. Default 300 s.
+	Idle time.Duration
+	// Bytes is how much text one turn may produce. Default 64 MiB.
+	Bytes int
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.FirstEvent == 0 {
+		l.FirstEvent = 120 * time.Second
+	}
+	if l.Idle == 0 {
+		l.Idle = 300 * time.Second
+	}
+	if l.Bytes == 0 {
+		l.Bytes = 64 << 20
+	}
+	return l
+}
+
+// The causes with which the guard ends a turn that is too slow.
+var (
+	ErrFirstEvent = responses.UpstreamErrorf(responses.CodeTimeout, "The upstream did not begin to answer in time.")
+	ErrIdle       = responses.UpstreamErrorf(responses.CodeTimeout, "The upstream stopped sending in the middle of its answer.")
+)
+
+// Guard returns a driver that holds d to the contract: time to the first event,
+// silence between events, size, grammar, and that a stream does not just stop.
+// Nothing that a driver or its upstream does can get past it as a success.
+func Guard(d Driver, limits Limits) Driver { return &guard{d, limits.withDefaults()} }
+
+type guard struct {
+	Driver
+	limits Limits
+}
+
+// Open implements [Driver].
+func (g *guard) Open(ctx context.Context, t *Turn) (*Stream, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	w := newWatch(g.limits, cancel)
+	s, err := g.Driver.Open(ctx, t)
+	if err != nil {
+		w.stop()
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		cancel(nil)
+		return nil, err
+	}
+	closeStream := sync.OnceValue(func() error {
+		w.stop()
+		cancel(nil)
+		return s.Close()
+	})
+	return &Stream{Losses: s.Losses, Header: s.Header, Events: g.check(ctx, s.Events, w), Close: closeStream}, nil
+}
+
+// check yields events as long as they are legal, timely and not too many.
+func (g *guard) check(ctx context.Context, events iter.Seq2[responses.Event, error], w *watch) iter.Seq2[responses.Event, error] {
+	return func(yield func(responses.Event, error) bool) {
+		grammar := responses.NewTurnGrammar()
+		size := 0
+		for ev, err := range events {
+			w.handOver()
+			if err == nil {
+				size += len(ev.Text) + len(ev.Raw)
+				err = g.legal(grammar, &ev, size)
+			} else if ctx.Err() != nil {
+				err = context.Cause(ctx) // say why, not how the read failed
+			}
+			if !yield(ev, err) || err != nil || grammar.Ended() {
+				return
+			}
+			w.resume()
+		}
+		err := context.Cause(ctx)
+		if err == nil {
+			err = responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's answer ended without saying that it was done.")
+		}
+		yield(responses.Event{}, err)
+	}
+}
+
+func (g *guard) legal(grammar *responses.Grammar, ev *responses.Event, size int) error {
+	if g.limits.Bytes > 0 && size > g.limits.Bytes {
+		return responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's answer is larger than %d bytes.", g.limits.Bytes)
+	}
+	if err := grammar.Check(ev); err != nil {
+		return responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's events are out of order: %s: %s.", ev.Type, err)
+	}
+	return nil
+}
+
+// watch cancels a turn whose upstream is silent for too long. An event only
+// notes the time; the timer looks at the note when it fires, because resetting a
+// timer for every token would cost more than the token.
+type watch struct {
+	start  time.Time
+	idle   time.Duration
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+
+	last   atomic.Int64 // time of the last event, from start; 0 before the first
+	taking atomic.Bool  // the reader has the event: the upstream is not to blame
+}
+
+func newWatch(l Limits, cancel context.CancelCauseFunc) *watch {
+	w := &watch{start: time.Now(), idle: l.Idle, cancel: cancel}
+	first := l.FirstEvent
+	if first < 0 {
+		first = l.Idle
+	}
+	if first > 0 {
+		// Armed only once the field is set, because expire reads it.
+		w.timer = time.AfterFunc(math.MaxInt64, w.expire)
+		w.timer.Reset(first)
+	}
+	return w
+}
+
+// handOver notes that an event came and goes to the reader.
+func (w *watch) handOver() { w.taking.Store(true) }
+
+// resume notes that the reader wants the next event.
+func (w *watch) resume() {
+	w.last.Store(int64(time.Since(w.start)))
+	w.taking.Store(false)
+}
+
+func (w *watch) stop() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// expire runs when the timer fires.
+func (w *watch) expire() {
+	last := time.Duration(w.last.Load())
+	switch {
+	case w.taking.Load():
+		w.timer.Reset(max(w.idle, time.Second))
+	case last == 0:
+		w.cancel(ErrFirstEvent)
+	case w.idle < 0:
+	default:
+		if left := w.idle - (time.Since(w.start) - last); left > 0 {
+			w.timer.Reset(left)
+			return
+		}
+		w.cancel(ErrIdle)
+	}
+}

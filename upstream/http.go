@@ -1,0 +1,316 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json/v2"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/antiphon-dev/antiphon/responses"
+)
+
+// maxErrorBody bounds what is read of an answer that is an error.
+const maxErrorBody = 64 << 10
+
+// An Auth puts the upstream's credential into a request. Client holds the
+// forwardable headers of the client's request.
+type Auth func(h http.Header, client http.Header)
+
+// BearerAuth sends key as a bearer token; nothing if key is empty.
+func BearerAuth(key string) Auth {
+	return func(h, _ http.Header) {
+		if key != "" {
+			h.Set("Authorization", "Bearer "+key)
+		}
+	}
+}
+
+// ClientAuth forwards the client's own Authorization.
+func ClientAuth() Auth {
+	return func(h, client http.Header) {
+		if v := client.Get("Authorization"); v != "" {
+			h.Set("Authorization", v)
+		}
+	}
+}
+
+// An Endpoint is an upstream reached by HTTP: the part of a driver that is the
+// same for every protocol. It is safe for concurrent use.
+type Endpoint struct {
+	// Base is the URL below which the protocol's paths are, such as
+	// http://127.0.0.1:8000/v1.
+	Base *url.URL
+	// Auth may be nil: no credential.
+	Auth Auth
+	// Header is sent with every request.
+	Header http.Header
+	// Client sends requests. Nil means [NewClient]'s.
+	Client *http.Client
+}
+
+// NewClient returns an HTTP client for upstreams: no overall time-out (streams
+// are long), bounded connects, no redirects (they would carry the credential
+// elsewhere), small buffers because most streams are idle most of the time.
+func NewClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			TLSHandshakeTimeout:    10 * time.Second,
+			MaxIdleConns:           1024,
+			MaxIdleConnsPerHost:    256,
+			IdleConnTimeout:        90 * time.Second,
+			ExpectContinueTimeout:  time.Second,
+			ForceAttemptHTTP2:      true,
+			ReadBufferSize:         4 << 10,
+			WriteBufferSize:        4 << 10,
+			MaxResponseHeaderBytes: 256 << 10,
+			DisableCompression:     true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+var sharedClient = NewClient()
+
+// Post sends body to the path below the base. An answer other than 200 becomes
+// an *responses.Error; otherwise the caller closes the response's body.
+func (e *Endpoint) Post(ctx context.Context, path string, body []byte, client http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.Base.JoinPath(path).String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return e.do(req, client)
+}
+
+// Get fetches the path below the base, as Post sends.
+func (e *Endpoint) Get(ctx context.Context, path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.Base.JoinPath(path).String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return e.do(req, nil)
+}
+
+func (e *Endpoint) do(req *http.Request, client http.Header) (*http.Response, error) {
+	maps.Copy(req.Header, e.Header)
+	if e.Auth != nil {
+		e.Auth(req.Header, client)
+	}
+	c := e.Client
+	if c == nil {
+		c = sharedClient
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return nil, connectError(req.Context(), err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+		return nil, StatusError(resp, body)
+	}
+	return resp, nil
+}
+
+// Streams reports whether resp is an event stream. Some servers answer whole
+// although they were asked to stream.
+func Streams(resp *http.Response) bool {
+	t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return t == "text/event-stream"
+}
+
+// CheckJSON refuses an answer that says it is something else than JSON, such as
+// the HTML page of a proxy.
+func CheckJSON(resp *http.Response) error {
+	t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if t == "application/json" || t == "" {
+		return nil
+	}
+	return responses.UpstreamErrorf(responses.CodeUpstream, "The upstream answered with %s instead of JSON or an event stream.", t)
+}
+
+// connectError classifies the failure to get an answer at all. The URL stays
+// private: it may hold a credential.
+func connectError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	e := responses.UpstreamErrorf(responses.CodeUpstream, "The upstream could not be reached.")
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return e.WithCause(&notSentError{err})
+	}
+	return e.WithCause(err)
+}
+
+// notSentError marks a failure before anything reached the upstream.
+type notSentError struct{ err error }
+
+func (e *notSentError) Error() string { return e.err.Error() }
+func (e *notSentError) Unwrap() error { return e.err }
+
+// SafeToRetry reports whether the turn that failed with err can be run again
+// without being run twice: nothing was sent, or the upstream refused it.
+func SafeToRetry(err error) bool {
+	if _, ok := errors.AsType[*notSentError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*refusedError](err)
+	return ok
+}
+
+// refusedError marks an HTTP status of the upstream.
+type refusedError struct{ status int }
+
+func (e *refusedError) Error() string { return fmt.Sprintf("upstream status %d", e.status) }
+
+// ReadFailure classifies an error while reading an answer that had begun.
+func ReadFailure(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's answer broke off.").WithCause(err)
+}
+
+// Malformed returns the failure of a frame that cannot be understood. The frame
+// is quoted, shortened, so that the operator can see what came.
+func Malformed(frame []byte, err error) error {
+	return responses.UpstreamErrorf(responses.CodeUpstream, "The upstream sent a frame that is not valid: %s", excerpt(frame)).WithCause(err)
+}
+
+func excerpt(b []byte) string {
+	const most = 120
+	if len(b) > most {
+		return fmt.Sprintf("%q… (%d bytes)", b[:most], len(b))
+	}
+	return fmt.Sprintf("%q", b)
+}
+
+// errorDetail is what the servers of our field put into an error body.
+type errorDetail struct {
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	Code    any    `json:"code"`
+	Param   any    `json:"param"`
+}
+
+// StatusError turns an HTTP error of an upstream into ours.
+func StatusError(resp *http.Response, body []byte) error {
+	detail := parseErrorBody(body)
+	err := WireError(resp.StatusCode, detail.Type, codeWord(detail.Code), detail.Message)
+	if p, ok := detail.Param.(string); ok && err.Code.Status() == http.StatusBadRequest {
+		err.Param = p
+	}
+	err.RetryAfter = retryAfter(resp.Header.Get("Retry-After"))
+	return err.WithCause(&refusedError{resp.StatusCode})
+}
+
+// parseErrorBody reads {"error":{…}}, {"error":"…"}, {"message":…}, {"detail":…}.
+func parseErrorBody(body []byte) errorDetail {
+	var nested struct {
+		Error errorDetail `json:"error"`
+	}
+	if json.Unmarshal(body, &nested) == nil && nested.Error.Message != "" {
+		return nested.Error
+	}
+	var flat struct {
+		errorDetail
+		Error  string `json:"error"`
+		Detail string `json:"detail"`
+	}
+	if json.Unmarshal(body, &flat) == nil {
+		for _, m := range []string{flat.Message, flat.Error, flat.Detail} {
+			if m != "" {
+				flat.errorDetail.Message = m
+				break
+			}
+		}
+	}
+	return flat.errorDetail
+}
+
+// codeWord is the code if it is a word; some servers put the HTTP status there.
+func codeWord(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+// WireError classifies what an upstream said of its own failure, in an HTTP
+// error (status) or inside a stream (status 0). Its message is passed on; its
+// account trouble (401, 403, 402) is the gateway's, not the client's.
+func WireError(status int, typ, code, message string) *responses.Error {
+	c := classify(status, typ, code)
+	if message == "" {
+		message = "The upstream failed without saying why."
+		if status != 0 {
+			message = fmt.Sprintf("The upstream answered with status %d.", status)
+		}
+	}
+	if c == responses.CodeUpstream && status >= 400 && status < 500 && status != http.StatusNotFound {
+		message = fmt.Sprintf("The upstream refused the gateway's request (status %d).", status)
+	}
+	return responses.UpstreamErrorf(c, "%s", message)
+}
+
+// classify finds our code: by the upstream's own word where it is one of ours,
+// else by the status.
+func classify(status int, typ, code string) responses.Code {
+	switch c := responses.Code(code); c {
+	case responses.CodeContextLength, responses.CodeQuota, responses.CodeRateLimit, responses.CodeInvalidPrompt,
+		responses.CodeOverloaded, responses.CodeModelNotFound:
+		return c
+	case "slow_down":
+		return responses.CodeOverloaded
+	}
+	switch typ {
+	case "insufficient_quota":
+		return responses.CodeQuota
+	case "rate_limit_error":
+		return responses.CodeRateLimit
+	case "overloaded_error", "service_unavailable_error":
+		return responses.CodeOverloaded
+	}
+	switch {
+	case status == http.StatusBadRequest || status == http.StatusUnprocessableEntity:
+		return responses.CodeInvalidRequest
+	case status == http.StatusRequestEntityTooLarge:
+		return responses.CodeTooLarge
+	case status == http.StatusNotFound:
+		return responses.CodeModelNotFound
+	case status == http.StatusTooManyRequests:
+		return responses.CodeRateLimit
+	case status == http.StatusServiceUnavailable || status == 529:
+		return responses.CodeOverloaded
+	case status == http.StatusRequestTimeout || status == http.StatusGatewayTimeout:
+		return responses.CodeTimeout
+	case status == 0 && typ == "invalid_request_error":
+		return responses.CodeInvalidRequest
+	}
+	return responses.CodeUpstream
+}
+
+// retryAfter reads the header in its two forms, seconds and a date.
+func retryAfter(v string) time.Duration {
+	if v == "" {
+		return 0
+	}
+	if d, err := time.ParseDuration(v + "s"); err == nil && d > 0 {
+		return d
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return max(0, time.Until(t))
+	}
+	return 0
+}
