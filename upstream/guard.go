@@ -69,7 +69,9 @@ func (g *guard) Open(ctx context.Context, t *Turn) (*Stream, error) {
 		cancel(nil)
 		return s.Close()
 	})
-	return &Stream{Losses: s.Losses, Header: s.Header, Events: g.check(ctx, s.Events, w), Close: closeStream}, nil
+	guarded := *s
+	guarded.Events, guarded.Close = g.check(ctx, s.Events, w), closeStream
+	return &guarded, nil
 }
 
 // check yields events as long as they are legal, timely and not too many.

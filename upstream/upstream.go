@@ -44,6 +44,9 @@ type Driver interface {
 
 // A Stream is the answer to a turn.
 type Stream struct {
+	// Upstream is the name of the upstream that answers. Drivers leave it empty:
+	// the router knows.
+	Upstream string
 	// Losses are what the upstream will not honour, known at encode time.
 	Losses []responses.Loss
 	// Header is what the upstream said beside the answer: Retry-After, rate

@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/store"
+	"github.com/antiphon-dev/antiphon/upstream"
+)
+
+// An Opener opens the turns of runs: the router, which finds an upstream for the
+// turn's model. It is the driver contract without the end of life; it names the
+// upstream that answered in the stream, and returns once no other one will be
+// tried.
+type Opener interface {
+	Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, error)
+}
+
+// Options configures [New]. The zero value is usable.
+type Options struct {
+	// TotalTime bounds a run. Zero means 1 h, negative means no bound.
+	TotalTime time.Duration
+	// StallTime is how long a reader may leave a full window standing. Zero
+	// means 30 s.
+	StallTime time.Duration
+	// Observer is told what runs do. Nil means nobody.
+	Observer Observer
+	// Now is the clock. Nil means time.Now.
+	Now func() time.Time
+}
+
+// An Engine runs responses. It is safe for concurrent use.
+type Engine struct {
+	opener Opener
+	log    store.Log
+	opts   Options
+
+	mu      sync.Mutex
+	running map[*Run]struct{} // guarded by mu
+	stopped bool              // guarded by mu
+	idle    sync.WaitGroup    // one for each run
+}
+
+// New returns an engine that opens turns with o and writes to log. It does no
+// I/O and starts nothing.
+func New(o Opener, log store.Log, opts *Options) *Engine {
+	e := &Engine{opener: o, log: log, running: map[*Run]struct{}{}}
+	if opts != nil {
+		e.opts = *opts
+	}
+	if e.opts.TotalTime == 0 {
+		e.opts.TotalTime = time.Hour
+	}
+	if e.opts.StallTime == 0 {
+		e.opts.StallTime = 30 * time.Second
+	}
+	if e.opts.Observer == nil {
+		e.opts.Observer = NopObserver{}
+	}
+	if e.opts.Now == nil {
+		e.opts.Now = time.Now
+	}
+	return e
+}
+
+// A Job is what to run.
+type Job struct {
+	Owner   string
+	Request *responses.Request
+	// Header holds the client's headers that may be forwarded.
+	Header http.Header
+}
+
+// Start begins a run. When it returns without an error the response exists: its
+// log has its first events. ctx bounds only Start itself; the run ends on its
+// own terms. The caller of a foreground run cancels it when its client leaves,
+// and calls [Run.Forget] when nobody reads it any more.
+func (e *Engine) Start(ctx context.Context, job *Job) (*Run, error) {
+	if err := refuseState(job.Request); err != nil {
+		return nil, err
+	}
+	r := newRun(e, job)
+	runCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	r.cancel = cancel
+	if !e.enter(r) {
+		cancel(nil)
+		return nil, ErrDrain
+	}
+	e.opts.Observer.RunStarted(&r.info)
+	if err := r.begin(ctx); err != nil {
+		cancel(nil)
+		e.leave(r)
+		return nil, err
+	}
+	go r.execute(runCtx)
+	return r, nil
+}
+
+// refuseState refuses by name what needs a store of responses, which this build
+// does not have: ignoring it would answer another question than was asked.
+func refuseState(req *responses.Request) error {
+	const why = "This gateway keeps no responses: send the whole conversation in `input`."
+	switch {
+	case req.PreviousResponseID != "":
+		return responses.Unsupported("previous_response_id", why)
+	case req.Conversation != nil && req.Conversation.Kind() != 'n':
+		return responses.Unsupported("conversation", why)
+	case req.Background != nil && *req.Background:
+		return responses.Unsupported("background", "This gateway keeps no responses: run it in the foreground.")
+	}
+	return nil
+}
+
+// Follow yields the entries of a response; see [store.Log].
+func (e *Engine) Follow(ctx context.Context, owner, id string, after int64) iter.Seq2[[]store.Entry, error] {
+	return e.log.Follow(ctx, owner, id, after)
+}
+
+// Running is how many runs there are.
+func (e *Engine) Running() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.running)
+}
+
+func (e *Engine) enter(r *Run) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stopped {
+		return false
+	}
+	e.running[r] = struct{}{}
+	e.idle.Add(1)
+	return true
+}
+
+func (e *Engine) leave(r *Run) {
+	e.mu.Lock()
+	delete(e.running, r)
+	e.mu.Unlock()
+	close(r.done)
+	e.idle.Done()
+}
+
+// Stop refuses new runs and waits for those that are running. When ctx ends it
+// cancels them and waits for their last event. It is idempotent.
+func (e *Engine) Stop(ctx context.Context) error {
+	e.mu.Lock()
+	e.stopped = true
+	e.mu.Unlock()
+	finished := make(chan struct{})
+	go func() {
+		e.idle.Wait()
+		close(finished)
+	}()
+	select {
+	case <-finished:
+		return nil
+	case <-ctx.Done():
+	}
+	e.mu.Lock()
+	for r := range e.running {
+		r.Cancel(ErrDrain)
+	}
+	e.mu.Unlock()
+	<-finished
+	return ctx.Err()
+}

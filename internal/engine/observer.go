@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/antiphon-dev/antiphon/responses"
+)
+
+// An Observer is told what runs do, for metrics and traces. Its methods are
+// called on the run's goroutine and must be quick; values that they get must not
+// be changed. Embed [NopObserver] to implement only some.
+type Observer interface {
+	// RunStarted is called before anything else of a run.
+	RunStarted(r *RunInfo)
+	// RunAccepted is called when an upstream has accepted a turn.
+	RunAccepted(r *RunInfo, upstream string, losses []responses.Loss)
+	// RunCommitted is called with the first item event: the answer has begun.
+	RunCommitted(r *RunInfo, since time.Duration)
+	// RunEnded is called when the terminal event is in the log.
+	RunEnded(r *RunInfo, end *RunEnd)
+}
+
+// RunInfo is what is known of a run from its start.
+type RunInfo struct {
+	ID, Owner, Model string
+	Stream           bool
+}
+
+// RunEnd is how a run ended.
+type RunEnd struct {
+	Cause    Cause
+	Err      *responses.Error // nil if the run completed or is incomplete
+	Usage    *responses.Usage // nil if unknown
+	Losses   []responses.Loss // those that only the answer revealed
+	Events   int64
+	Duration time.Duration
+}
+
+// NopObserver observes nothing.
+type NopObserver struct{}
+
+// RunStarted implements [Observer].
+func (NopObserver) RunStarted(*RunInfo) {}
+
+// RunAccepted implements [Observer].
+func (NopObserver) RunAccepted(*RunInfo, string, []responses.Loss) {}
+
+// RunCommitted implements [Observer].
+func (NopObserver) RunCommitted(*RunInfo, time.Duration) {}
+
+// RunEnded implements [Observer].
+func (NopObserver) RunEnded(*RunInfo, *RunEnd) {}

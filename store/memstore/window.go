@@ -1,0 +1,237 @@
+// Package memstore keeps what the gateway keeps in process memory: bounded, and
+// gone at restart.
+//
+// [Window] is the log of foreground responses. Such a response has one reader,
+// the client that waits for it, so its log is a window that slides: what the
+// reader took is forgotten, and a writer that is a full window ahead waits. That
+// is how a slow client slows its upstream down instead of filling memory.
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/store"
+)
+
+// WindowOptions configures [NewWindow]. The zero value is usable.
+type WindowOptions struct {
+	// Bytes is the size of a response's window. Zero means 256 KiB. A single
+	// entry may be larger: it then has the window to itself.
+	Bytes int
+	// Heartbeat is how long a reader waits for an entry before it gets an empty
+	// batch. Zero means 15 s.
+	Heartbeat time.Duration
+}
+
+// keepBuffer is how large a buffer may be to be kept for the next batch: most
+// streams are idle most of the time and should hold little.
+const keepBuffer = 16 << 10
+
+// A Window is a [store.Log] in memory for responses with one reader.
+type Window struct {
+	bytes     int
+	heartbeat time.Duration
+
+	mu   sync.RWMutex
+	logs map[key]*windowLog // guarded by mu
+}
+
+type key struct{ owner, id string }
+
+var _ store.Log = (*Window)(nil)
+
+// NewWindow returns an empty log. It does no I/O.
+func NewWindow(opts *WindowOptions) *Window {
+	w := &Window{bytes: 256 << 10, heartbeat: 15 * time.Second, logs: map[key]*windowLog{}}
+	if opts != nil && opts.Bytes > 0 {
+		w.bytes = opts.Bytes
+	}
+	if opts != nil && opts.Heartbeat > 0 {
+		w.heartbeat = opts.Heartbeat
+	}
+	return w
+}
+
+// windowLog is the window of one response. The writer fills the pending batch;
+// the reader swaps it for the one it has finished with.
+type windowLog struct {
+	more chan struct{} // cap 1: pending is not empty
+	room chan struct{} // cap 1: the reader took something
+
+	mu      sync.Mutex
+	epoch   int64
+	next    int64 // sequence number of the next entry
+	taken   int64 // sequence number of the first entry that is still here
+	pending batch
+	reading int // bytes in the reader's hands
+	ended   bool
+}
+
+// batch is a run of entries whose data lies in one buffer.
+type batch struct {
+	entries []store.Entry
+	buf     []byte
+}
+
+// add copies e into the batch. Data of earlier entries stays valid if buf moves:
+// they keep the old array.
+func (b *batch) add(e store.Entry) {
+	start := len(b.buf)
+	b.buf = append(b.buf, e.Data...)
+	e.Data = b.buf[start:len(b.buf):len(b.buf)]
+	b.entries = append(b.entries, e)
+}
+
+func (b *batch) reset() {
+	clear(b.entries)
+	b.entries, b.buf = b.entries[:0], b.buf[:0]
+	if cap(b.buf) > keepBuffer {
+		*b = batch{}
+	}
+}
+
+func (w *Window) find(owner, id string) *windowLog {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.logs[key{owner, id}]
+}
+
+// Len is how many logs there are.
+func (w *Window) Len() int {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return len(w.logs)
+}
+
+// Append implements [store.Log].
+func (w *Window) Append(ctx context.Context, owner, id string, epoch, first int64, entries []store.Entry) (bool, error) {
+	l := w.find(owner, id)
+	if l == nil {
+		if first != 0 {
+			return false, store.ErrNotFound
+		}
+		l = &windowLog{more: make(chan struct{}, 1), room: make(chan struct{}, 1), epoch: epoch}
+		w.mu.Lock()
+		w.logs[key{owner, id}] = l
+		w.mu.Unlock()
+	}
+	for i, e := range entries {
+		if e.Seq != first+int64(i) {
+			return false, fmt.Errorf("%w: entry %d is numbered %d", store.ErrGap, first+int64(i), e.Seq)
+		}
+		if err := l.append(ctx, epoch, e, w.bytes); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// append adds one entry, waiting for room.
+func (l *windowLog) append(ctx context.Context, epoch int64, e store.Entry, window int) error {
+	lastWords := e.Type == responses.EventError || e.Type.Terminal()
+	l.mu.Lock()
+	for !lastWords && len(l.pending.buf)+l.reading > 0 && len(l.pending.buf)+l.reading+len(e.Data) > window {
+		l.mu.Unlock()
+		select {
+		case <-l.room:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		l.mu.Lock()
+	}
+	defer l.mu.Unlock()
+	switch {
+	case epoch < l.epoch:
+		return store.ErrFenced
+	case e.Seq != l.next || l.ended:
+		return fmt.Errorf("%w: entry %d comes after %d", store.ErrGap, e.Seq, l.next-1)
+	}
+	l.epoch, l.next, l.ended = epoch, l.next+1, e.Type.Terminal()
+	l.pending.add(e)
+	signal(l.more)
+	return nil
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Follow implements [store.Log]. A response has one reader: what it took is not
+// there for another, which gets ErrPurged.
+func (w *Window) Follow(ctx context.Context, owner, id string, after int64) iter.Seq2[[]store.Entry, error] {
+	return func(yield func([]store.Entry, error) bool) {
+		l := w.find(owner, id)
+		if l == nil {
+			yield(nil, store.ErrNotFound)
+			return
+		}
+		if err := l.seek(after); err != nil {
+			yield(nil, err)
+			return
+		}
+		heartbeat := time.NewTimer(w.heartbeat)
+		defer heartbeat.Stop()
+		var b batch
+		for {
+			l.release(&b)
+			heartbeat.Reset(w.heartbeat)
+			select {
+			case <-l.more:
+				if l.take(&b); len(b.entries) == 0 {
+					continue
+				}
+			case <-heartbeat.C: // yields an empty batch
+			case <-ctx.Done():
+				yield(nil, context.Cause(ctx))
+				return
+			}
+			if !yield(b.entries, nil) || len(b.entries) > 0 && b.entries[len(b.entries)-1].Type.Terminal() {
+				return
+			}
+		}
+	}
+}
+
+// seek prepares reading from the entry after after.
+func (l *windowLog) seek(after int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if after+1 != l.taken {
+		return store.ErrPurged
+	}
+	return nil
+}
+
+// take swaps the reader's empty batch for what is pending.
+func (l *windowLog) take(b *batch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending, *b = *b, l.pending
+	l.reading = len(b.buf)
+	l.taken += int64(len(b.entries))
+}
+
+// release makes room for what the reader has finished with.
+func (l *windowLog) release(b *batch) {
+	b.reset()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reading = 0
+	signal(l.room)
+}
+
+// Drop implements [store.Log].
+func (w *Window) Drop(_ context.Context, owner, id string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.logs, key{owner, id})
+	return nil
+}
