@@ -214,3 +214,13 @@ func decodeMember(name string, raw jsontext.Value, out any) error {
 	}
 	return nil
 }
+
+// EventResponse returns the response object inside an encoded lifecycle event,
+// as it stands there.
+func EventResponse(data []byte) (jsontext.Value, error) {
+	v := member(data, "response")
+	if v == nil {
+		return nil, Errorf(CodeServer, "The event has no response.")
+	}
+	return v, nil
+}

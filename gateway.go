@@ -1,0 +1,163 @@
+package antiphon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/antiphon-dev/antiphon/internal/engine"
+	"github.com/antiphon-dev/antiphon/internal/route"
+	"github.com/antiphon-dev/antiphon/internal/server"
+	"github.com/antiphon-dev/antiphon/store"
+	"github.com/antiphon-dev/antiphon/upstream"
+)
+
+// Options configures [New]. Drivers is required; everything else may be zero.
+type Options struct {
+	// Drivers are the upstreams by name. The gateway closes them.
+	Drivers map[string]upstream.Driver
+	// Models maps the names that clients use to upstreams. A name that is not
+	// there goes to the only upstream under the same name; with several upstreams
+	// it is refused.
+	Models map[string]Target
+	// Log keeps the events of responses that a client is waiting for; see
+	// memstore.NewWindow. It is required.
+	Log store.Log
+	// Timeouts bound the life of a response.
+	Timeouts Timeouts
+	// MaxBodyBytes bounds a request. Zero means 64 MiB.
+	MaxBodyBytes int
+	// Observer is told what runs do. Nil means nobody.
+	Observer Observer
+	// Logger takes the access log and what operators should know. Nil means
+	// slog.Default.
+	Logger *slog.Logger
+	// Now is the clock. Nil means time.Now.
+	Now func() time.Time
+}
+
+// Target is a model of an upstream: what a client's model name stands for.
+type Target = route.Target
+
+// Observer is told what runs do, for metrics and traces; embed [NopObserver] to
+// implement only some of it.
+type Observer = engine.Observer
+
+// NopObserver observes nothing.
+type NopObserver = engine.NopObserver
+
+// RunInfo and RunEnd are what an [Observer] is told.
+type (
+	RunInfo = engine.RunInfo
+	RunEnd  = engine.RunEnd
+)
+
+// Timeouts bound the life of a response. Zero means the default, negative means
+// no bound.
+type Timeouts struct {
+	Hold       time.Duration // before headers are sent although no upstream has accepted; default 10 s
+	FirstEvent time.Duration // until an upstream's first event; default 120 s
+	Idle       time.Duration // between two events of an upstream; default 300 s
+	Total      time.Duration // of a run; default 1 h
+	Drain      time.Duration // for streams to finish when the gateway stops; default 60 s
+}
+
+// A Gateway is one Responses API in front of its upstreams.
+type Gateway struct {
+	router *route.Router
+	engine *engine.Engine
+	server *server.Server
+	drain  time.Duration
+	logger *slog.Logger
+}
+
+// New returns a gateway. It does no I/O and starts nothing; call Close when done
+// with it.
+func New(opts *Options) (*Gateway, error) {
+	if opts == nil || len(opts.Drivers) == 0 {
+		return nil, errors.New("antiphon: Options.Drivers is empty: a gateway needs an upstream")
+	}
+	if opts.Log == nil {
+		return nil, errors.New("antiphon: Options.Log is nil: use memstore.NewWindow")
+	}
+	router, err := route.New(opts.Drivers, opts.Models, upstream.Limits{
+		FirstEvent: opts.Timeouts.FirstEvent, Idle: opts.Timeouts.Idle,
+	})
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{router: router, drain: opts.Timeouts.Drain, logger: opts.Logger}
+	if g.drain == 0 {
+		g.drain = time.Minute
+	}
+	if g.logger == nil {
+		g.logger = slog.Default()
+	}
+	g.engine = engine.New(router, opts.Log, &engine.Options{
+		TotalTime: opts.Timeouts.Total, Observer: opts.Observer, Now: opts.Now,
+	})
+	g.server = server.New(g.engine, router, &server.Options{
+		Hold: opts.Timeouts.Hold, MaxBodyBytes: opts.MaxBodyBytes, Logger: g.logger, Now: opts.Now,
+	})
+	return g, nil
+}
+
+// Handler serves the API. It may be mounted in a server of the caller's own,
+// which should then call Close.
+func (g *Gateway) Handler() http.Handler { return g.server }
+
+// Serve serves the API on l until ctx ends, then lets streams finish for the
+// drain time, and returns when all have ended. It closes l.
+func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
+	srv := &http.Server{
+		Handler:           g.server,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(g.logger.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(l) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	return g.shutDown(context.WithoutCancel(ctx), srv, failed)
+}
+
+// shutDown stops srv after its streams have ended, or were told to.
+func (g *Gateway) shutDown(ctx context.Context, srv *http.Server, failed <-chan error) error {
+	g.server.Drain()
+	drain, cancel := context.WithTimeout(ctx, g.drain)
+	defer cancel()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		if g.engine.Stop(drain) != nil {
+			g.logger.Warn("drain time is over: the remaining responses were ended", "drain", g.drain)
+		}
+	}()
+	// Streams that were cut short by the end of the drain still get their last
+	// events out.
+	linger, cancelLinger := context.WithTimeout(ctx, g.drain+5*time.Second)
+	defer cancelLinger()
+	err := srv.Shutdown(linger)
+	if err != nil {
+		err = errors.Join(err, srv.Close())
+	}
+	<-stopped
+	<-failed
+	return err
+}
+
+// Close ends what is running and closes the upstreams.
+func (g *Gateway) Close() error {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = g.engine.Stop(now) // only reports that it had to cancel runs
+	return g.router.Close()
+}

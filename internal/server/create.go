@@ -1,0 +1,204 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/antiphon-dev/antiphon/internal/engine"
+	"github.com/antiphon-dev/antiphon/internal/sse"
+	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/store"
+)
+
+// owner is whose responses these are. There is one until there are keys.
+const owner = "default"
+
+// forwarded are the client's headers that a driver may pass on.
+var forwarded = []string{"Authorization"}
+
+// createResponse is POST /v1/responses.
+func (s *Server) createResponse(x *exchange) error {
+	req, err := s.readRequest(x)
+	if err != nil {
+		return err
+	}
+	x.shape = shapeOf(req)
+	run, err := s.engine.Start(x.r.Context(), &engine.Job{Owner: owner, Request: req, Header: pick(x.r.Header, forwarded)})
+	if err != nil {
+		return err
+	}
+	defer s.endForeground(x, run)
+	if err := s.await(x, run); err != nil {
+		return err
+	}
+	if req.WantsStream() {
+		return s.stream(x, run)
+	}
+	return s.collect(x, run)
+}
+
+// readRequest reads and decodes the body.
+func (s *Server) readRequest(x *exchange) (*responses.Request, error) {
+	if t := x.r.Header.Get("Content-Type"); t != "" {
+		if media, _, err := mime.ParseMediaType(t); err != nil || media != "application/json" {
+			return nil, responses.InvalidParam(responses.CodeMediaType, "", "Send application/json, not %s.", t)
+		}
+	}
+	if enc := x.r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		return nil, responses.InvalidParam(responses.CodeMediaType, "", "Send the body without Content-Encoding, not as %s.", enc)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.r.Body, int64(s.opts.MaxBodyBytes)))
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, responses.InvalidParam(responses.CodeTooLarge, "", "The request body is larger than %d bytes.", tooLarge.Limit)
+	}
+	if err != nil {
+		return nil, engine.ErrClientGone
+	}
+	return responses.DecodeRequest(body, &responses.Limits{Bytes: s.opts.MaxBodyBytes})
+}
+
+func pick(h http.Header, names []string) http.Header {
+	out := make(http.Header, len(names))
+	for _, n := range names {
+		if v := h.Values(n); len(v) > 0 {
+			out[http.CanonicalHeaderKey(n)] = v
+		}
+	}
+	return out
+}
+
+// endForeground ends the run with its client, waits for it, and notes how it
+// went.
+func (s *Server) endForeground(x *exchange, run *engine.Run) {
+	run.Cancel(engine.ErrClientGone) // no effect on a run that has ended
+	<-run.Done()
+	run.Forget()
+	end := run.End()
+	x.end = &end
+}
+
+// await holds the answer back until it is known how to begin it: a refusal is an
+// HTTP status. A stream waits no longer than the hold time.
+func (s *Server) await(x *exchange, run *engine.Run) error {
+	var hold <-chan time.Time
+	if x.shape.stream {
+		t := time.NewTimer(max(s.opts.Hold, 0))
+		defer t.Stop()
+		hold = t.C
+	}
+	select {
+	case <-run.Ready():
+		if e := run.Refusal(); e != nil {
+			return e
+		}
+		x.noteHead(run.Head())
+		return nil
+	case <-hold:
+		return nil
+	case <-x.r.Context().Done():
+		return engine.ErrClientGone
+	}
+}
+
+// noteHead puts what is known of the answer into its headers.
+func (x *exchange) noteHead(head engine.Head) {
+	x.upstream = head.Upstream
+	x.Header().Set(headerUpstream, head.Upstream)
+	x.setDegraded(head.Losses)
+}
+
+// setDegraded reports losses: a list of quoted field names, each with a reason.
+func (x *exchange) setDegraded(losses []responses.Loss) {
+	quote := strings.NewReplacer(`"`, "'", `\`, "/", "\r", " ", "\n", " ")
+	for _, l := range losses {
+		x.Header().Add(headerDegraded, `"`+quote.Replace(l.Param)+`";reason="`+quote.Replace(l.Reason)+`"`)
+	}
+}
+
+// stream reads the log to the client as server-sent events.
+func (s *Server) stream(x *exchange, run *engine.Run) error {
+	h := x.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no")
+	x.WriteHeader(http.StatusOK)
+	out := newClientStream(x, s.opts.WriteTimeout)
+	for batch, err := range s.engine.Follow(x.r.Context(), owner, run.ID(), -1) {
+		if err != nil {
+			return nil // the client left; the run says so
+		}
+		if err := out.send(batch); err != nil {
+			return nil
+		}
+	}
+	return out.w.Done()
+}
+
+// A clientStream writes entries to a client that may be slow or gone.
+type clientStream struct {
+	w       *sse.Writer
+	rc      *http.ResponseController
+	timeout time.Duration
+	armed   time.Time // when the write deadline was last set
+}
+
+func newClientStream(x *exchange, timeout time.Duration) *clientStream {
+	c := &clientStream{rc: http.NewResponseController(x.ResponseWriter), timeout: timeout}
+	c.w = sse.NewWriter(x, c.rc.Flush)
+	return c
+}
+
+// send writes a batch, or a keep-alive if there is none.
+func (c *clientStream) send(batch []store.Entry) error {
+	c.arm()
+	if len(batch) == 0 {
+		return c.w.Comment("keepalive")
+	}
+	for _, e := range batch {
+		if err := c.w.Add(string(e.Type), e.Data); err != nil {
+			return err
+		}
+	}
+	return c.w.Flush()
+}
+
+// arm bounds the next write in time. The deadline is moved only now and then:
+// it guards against a client that never reads, not against one that is slow.
+func (c *clientStream) arm() {
+	now := time.Now()
+	if now.Sub(c.armed) < c.timeout/4 {
+		return
+	}
+	c.armed = now
+	_ = c.rc.SetWriteDeadline(now.Add(c.timeout)) // not every writer has one
+}
+
+// collect waits for the end and answers with the response object that the
+// terminal event carries. A failed run is an HTTP error with the same code and
+// message.
+func (s *Server) collect(x *exchange, run *engine.Run) error {
+	var last []byte
+	for batch, err := range s.engine.Follow(x.r.Context(), owner, run.ID(), -1) {
+		if err != nil {
+			return engine.ErrClientGone
+		}
+		if n := len(batch); n > 0 && batch[n-1].Type.Terminal() {
+			last = batch[n-1].Data
+		}
+	}
+	<-run.Done()
+	end := run.End()
+	if end.Err != nil {
+		return end.Err
+	}
+	body, err := responses.EventResponse(last)
+	if err != nil {
+		return err
+	}
+	x.setDegraded(end.Losses)
+	return x.writeJSON(http.StatusOK, body)
+}

@@ -1,0 +1,151 @@
+package server
+
+import (
+	"encoding/json/v2"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/antiphon-dev/antiphon/internal/engine"
+	"github.com/antiphon-dev/antiphon/responses"
+)
+
+// Response headers of our own.
+const (
+	headerRequestID = "X-Request-Id"
+	headerUpstream  = "Antiphon-Upstream"
+	headerDegraded  = "Antiphon-Degraded"
+)
+
+// An exchange is one request and its answer: the ResponseWriter that the
+// handlers use, and what the access log will say. It is the only place that
+// writes errors.
+type exchange struct {
+	http.ResponseWriter
+	s       *Server
+	r       *http.Request
+	id      string
+	started time.Time
+	status  int // 0 until the header is written
+	bytes   int64
+
+	// What the handlers learn, for the access log.
+	shape    shape
+	upstream string
+	end      *engine.RunEnd
+	err      *responses.Error
+}
+
+func newExchange(s *Server, w http.ResponseWriter, r *http.Request) *exchange {
+	now := s.opts.Now()
+	x := &exchange{ResponseWriter: w, s: s, r: r, id: responses.NewID("req_", 0, now), started: now}
+	w.Header().Set(headerRequestID, x.id)
+	return x
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// WriteHeader notes the status.
+func (x *exchange) WriteHeader(status int) {
+	if x.status == 0 {
+		x.status = status
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+// Write counts what was sent.
+func (x *exchange) Write(b []byte) (int, error) {
+	if x.status == 0 {
+		x.status = http.StatusOK
+	}
+	n, err := x.ResponseWriter.Write(b)
+	x.bytes += int64(n)
+	return n, err
+}
+
+// serve runs a handler and answers with its error, if nothing was sent yet.
+func (x *exchange) serve(h handlerFunc) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(p)
+		}
+		x.fail(responses.Errorf(responses.CodeServer, "The gateway hit an internal error.").
+			WithCause(fmt.Errorf("panic: %v\n%s", p, debug.Stack())))
+	}()
+	if err := h(x); err != nil {
+		x.fail(responses.AsError(err))
+	}
+}
+
+// fail answers with an error. After the headers it can only note it: what the
+// client is to know is then in the stream.
+func (x *exchange) fail(e *responses.Error) {
+	x.err = e
+	if x.status != 0 {
+		return
+	}
+	if e.RetryAfter > 0 {
+		x.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
+	if e.Code == responses.CodeUpgrade {
+		x.Header().Set("Upgrade", "HTTP/1.1")
+	}
+	body, err := json.Marshal(map[string]*responses.ErrorBody{"error": e.Body()})
+	if err != nil { // cannot be: the body is strings
+		body = []byte(`{"error":{"message":"internal error"}}`)
+	}
+	_ = x.writeJSON(e.Code.Status(), body) // the client is gone: nobody to tell
+}
+
+func (x *exchange) writeJSON(status int, body []byte) error {
+	h := x.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.WriteHeader(status)
+	_, err := x.Write(body)
+	return err
+}
+
+// finish writes the access log: what was asked for, by shape and never by
+// content, what came of it and why.
+func (x *exchange) finish() {
+	attrs := []slog.Attr{
+		slog.String("request_id", x.id),
+		slog.String("method", x.r.Method),
+		slog.String("path", x.r.URL.Path),
+		slog.Int("status", x.status),
+		slog.Int64("bytes", x.bytes),
+		slog.Float64("duration_ms", float64(x.s.opts.Now().Sub(x.started).Microseconds())/1000),
+	}
+	attrs = append(attrs, x.shape.attrs()...)
+	if x.upstream != "" {
+		attrs = append(attrs, slog.String("upstream", x.upstream))
+	}
+	level := slog.LevelInfo
+	if x.end != nil {
+		attrs = append(attrs, slog.String("cause", string(x.end.Cause)), slog.Int64("events", x.end.Events))
+		if x.err == nil {
+			x.err = x.end.Err
+		}
+	}
+	if x.err != nil {
+		attrs = append(attrs, slog.String("error", x.err.Error()))
+		if x.err.Code == responses.CodeServer {
+			level = slog.LevelError
+		}
+	}
+	if x.r.URL.Path == "/healthz" || x.r.URL.Path == "/readyz" {
+		level = slog.LevelDebug
+	}
+	x.s.opts.Logger.LogAttrs(x.r.Context(), level, "request", attrs...)
+}

@@ -1,0 +1,45 @@
+package server
+
+import (
+	"encoding/json/v2"
+	"net/http"
+
+	"github.com/antiphon-dev/antiphon/upstream"
+)
+
+// modelObject is a model as GET /v1/models shows it.
+type modelObject struct {
+	ID            string `json:"id"`
+	Object        string `json:"object"`
+	Created       int64  `json:"created"`
+	OwnedBy       string `json:"owned_by"`
+	ContextWindow int64  `json:"context_window,omitzero"`
+}
+
+// listModels is GET /v1/models. Upstreams that do not answer are logged and left
+// out; if none answers, that is the answer.
+func (s *Server) listModels(x *exchange) error {
+	models, err := s.models.Models(x.r.Context())
+	if err != nil {
+		if len(models) == 0 {
+			return err
+		}
+		s.opts.Logger.Warn("some upstreams do not list their models", "error", err)
+	}
+	list := struct {
+		Object string        `json:"object"`
+		Data   []modelObject `json:"data"`
+	}{Object: "list"}
+	for _, m := range models {
+		list.Data = append(list.Data, objectOf(m))
+	}
+	body, err := json.Marshal(&list)
+	if err != nil {
+		return err
+	}
+	return x.writeJSON(http.StatusOK, body)
+}
+
+func objectOf(m upstream.Model) modelObject {
+	return modelObject{ID: m.ID, Object: "model", Created: m.Created, OwnedBy: m.OwnedBy, ContextWindow: m.ContextWindow}
+}

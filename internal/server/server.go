@@ -1,0 +1,147 @@
+// Package server is the HTTP surface of the gateway. It decodes requests, starts
+// runs, and reads their logs to clients; it never sees an upstream.
+//
+//	request ─► exchange (id, access log, recover) ─► handler
+//	                                                   │ create: decode, Engine.Start
+//	                                                   ▼
+//	          Run.Ready or the hold time ─► headers ─► Follow ─► SSE frames … [DONE]
+//	                                                   └───────► last entry ─► JSON
+//
+// Until headers are sent a failure is an HTTP status; afterwards it is what the
+// log says, an error event and response.failed. A stream's headers are sent when
+// an upstream has accepted the request, or after the hold time if it takes
+// longer. A JSON answer is the response object inside the log's last entry, so
+// the two cannot disagree.
+//
+// When a handler returns, its run is over: a client that leaves cancels it, and
+// the handler waits for that.
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/antiphon-dev/antiphon/internal/engine"
+	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/upstream"
+)
+
+// Options configures [New]. The zero value is usable.
+type Options struct {
+	// Hold is how long a stream's headers wait for an upstream to accept. Zero
+	// means 10 s, negative means not at all.
+	Hold time.Duration
+	// MaxBodyBytes bounds a request's body. Zero means 64 MiB.
+	MaxBodyBytes int
+	// WriteTimeout is how long one write to a client may take. Zero means 45 s:
+	// longer than the engine waits for a reader, so that the engine, which knows
+	// more, decides.
+	WriteTimeout time.Duration
+	// Logger takes the access log. Nil means slog.Default.
+	Logger *slog.Logger
+	// Now is the clock. Nil means time.Now.
+	Now func() time.Time
+}
+
+// modelLister is the part of the router that the server needs.
+type modelLister interface {
+	Models(ctx context.Context) ([]upstream.Model, error)
+}
+
+// A Server is the handler of the API. It is safe for concurrent use.
+type Server struct {
+	engine   *engine.Engine
+	models   modelLister
+	opts     Options
+	mux      *http.ServeMux
+	draining atomic.Bool
+}
+
+// handlerFunc handles a request. An error that it returns becomes the answer if
+// nothing was sent yet.
+type handlerFunc func(x *exchange) error
+
+// New returns the handler. It starts nothing.
+func New(e *engine.Engine, models modelLister, opts *Options) *Server {
+	s := &Server{engine: e, models: models, mux: http.NewServeMux()}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if s.opts.Hold == 0 {
+		s.opts.Hold = 10 * time.Second
+	}
+	if s.opts.MaxBodyBytes == 0 {
+		s.opts.MaxBodyBytes = 64 << 20
+	}
+	if s.opts.WriteTimeout == 0 {
+		s.opts.WriteTimeout = 45 * time.Second
+	}
+	if s.opts.Logger == nil {
+		s.opts.Logger = slog.Default()
+	}
+	if s.opts.Now == nil {
+		s.opts.Now = time.Now
+	}
+	s.routes()
+	return s
+}
+
+// routes lists the API. Each path also works without /v1.
+func (s *Server) routes() {
+	for pattern, h := range map[string]handlerFunc{
+		"POST /v1/responses": s.createResponse,
+		"GET /v1/responses":  s.refuseWebSocket,
+		"GET /v1/models":     s.listModels,
+	} {
+		s.handle(pattern, h)
+		s.handle(strings.Replace(pattern, " /v1/", " /", 1), h)
+	}
+	s.handle("GET /healthz", s.healthy)
+	s.handle("GET /readyz", s.ready)
+	s.handle("/", s.unknownPath)
+}
+
+func (s *Server) handle(pattern string, h handlerFunc) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		w.(*exchange).serve(h)
+	})
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := newExchange(s, w, r)
+	defer x.finish()
+	s.mux.ServeHTTP(x, r)
+}
+
+// Drain makes the server unready, so that load balancers look elsewhere, while
+// it goes on serving.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+func (s *Server) healthy(x *exchange) error {
+	return x.writeJSON(http.StatusOK, []byte(`{"status":"ok"}`))
+}
+
+func (s *Server) ready(x *exchange) error {
+	if s.draining.Load() {
+		return engine.ErrDrain
+	}
+	return x.writeJSON(http.StatusOK, []byte(`{"status":"ready"}`))
+}
+
+// refuseWebSocket answers the upgrade that WebSocket clients try first with the
+// one status that makes them fall back to HTTP at once.
+func (s *Server) refuseWebSocket(x *exchange) error {
+	return responses.InvalidParam(responses.CodeUpgrade, "", "There is no WebSocket here: use POST with \"stream\": true.")
+}
+
+func (s *Server) unknownPath(x *exchange) error {
+	if p := strings.TrimPrefix(x.r.URL.Path, "/v1"); p == "/responses" || p == "/models" {
+		return responses.InvalidParam(responses.CodeMethod, "", "%s does not take %s.", x.r.URL.Path, x.r.Method)
+	}
+	return responses.InvalidParam(responses.CodeNotFound, "", "There is nothing at %s %s.", x.r.Method, x.r.URL.Path)
+}

@@ -1,0 +1,58 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/antiphon-dev/antiphon/responses"
+)
+
+// A shape is what the access log says of a request: kinds and counts, never
+// content.
+type shape struct {
+	model  string
+	stream bool
+	items  map[string]int
+	tools  map[string]int
+}
+
+func shapeOf(r *responses.Request) shape {
+	s := shape{model: r.Model, stream: r.WantsStream(), items: map[string]int{}, tools: map[string]int{}}
+	for _, it := range r.Input.Items {
+		s.items[it.Type()]++
+	}
+	for _, t := range r.Tools {
+		s.tools[t.Type()]++
+	}
+	return s
+}
+
+func (s shape) attrs() []slog.Attr {
+	if s.items == nil {
+		return nil
+	}
+	return []slog.Attr{
+		slog.String("model", s.model),
+		slog.Bool("stream", s.stream),
+		slog.String("input", counts(s.items)),
+		slog.String("tools", counts(s.tools)),
+	}
+}
+
+// counts writes message:3,function_call:1 and is short whatever a client made
+// up: type words come from outside.
+func counts(m map[string]int) string {
+	const most, longest = 8, 40
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if len(parts) == most {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%.*s:%d", longest, k, m[k]))
+	}
+	return strings.Join(parts, ",")
+}
