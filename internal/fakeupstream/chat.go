@@ -134,7 +134,7 @@ func (r *chatRequest) decodeTools(p *prompt) error {
 	if err != nil {
 		return err
 	}
-	p.tools, err = choice.from(tools)
+	p.tools, err = choice.from(tools, len(tools))
 	return err
 }
 
@@ -162,7 +162,7 @@ func decodeChatToolChoice(raw jsontext.Value) (toolChoice, error) {
 		}
 		return toolChoice{must: true, only: []string{object.Function.Name}}, nil
 	case "allowed_tools":
-		choice := toolChoice{must: object.AllowedTools.Mode == "required"}
+		choice := toolChoice{must: object.AllowedTools.Mode == "required", only: []string{}}
 		for _, allowed := range object.AllowedTools.Tools {
 			choice.only = append(choice.only, allowed.Function.Name)
 		}
@@ -183,7 +183,7 @@ func (r *chatRequest) check() error {
 		return refuse("max_tokens", "integer_below_min_value", "Invalid value: the most tokens must be at least 1.")
 	case len(r.Tools) == 0 && r.ParallelToolCalls != nil:
 		return refuse("parallel_tool_calls", "", "'parallel_tool_calls' is only allowed when 'tools' are specified.")
-	case r.ResponseFormat.Type == "json_schema" && r.ResponseFormat.JSONSchema.Schema == nil:
+	case r.ResponseFormat.Type == "json_schema" && !given(r.ResponseFormat.JSONSchema.Schema):
 		return missing("response_format.json_schema.schema")
 	}
 	return checkMessages(r.Messages)

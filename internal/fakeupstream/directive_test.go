@@ -18,7 +18,8 @@ var protocols = map[string]struct {
 	path string
 	body func(a ask, stream bool) object
 }{
-	"chat": {chatPath, chatBody},
+	"chat":      {chatPath, chatBody},
+	"responses": {responsesPath, responsesBody},
 }
 
 // everyWay runs a test for each protocol, streamed and whole.

@@ -108,6 +108,8 @@ func (m *Model) route(x *Exchange) Reply {
 		method, answer = http.MethodGet, m.listModels
 	case x.Path == "/v1/chat/completions" && m.protocol&Chat != 0:
 		method, answer = http.MethodPost, m.answerChat
+	case x.Path == "/v1/responses" && m.protocol&Responses != 0:
+		method, answer = http.MethodPost, m.answerResponses
 	default:
 		return errorReply(http.StatusNotFound, fmt.Sprintf("Invalid URL (%s %s)", x.Method, x.Path))
 	}

@@ -162,12 +162,15 @@ func TestPathsOfTheProtocol(t *testing.T) {
 		method, path string
 		want         int
 	}{
-		"chat off":      {fakeupstream.Responses, "POST", chat, 404},
-		"chat on":       {fakeupstream.Chat, "POST", chat, 400},
-		"responses off": {fakeupstream.Chat, "POST", responses, 404},
-		"both, chat":    {0, "POST", chat, 400},
-		"unknown":       {0, "POST", "/v1/embeddings", 404},
-		"wrong method":  {0, "GET", chat, 405},
+		"chat off":        {fakeupstream.Responses, "POST", chat, 404},
+		"chat on":         {fakeupstream.Chat, "POST", chat, 400},
+		"responses off":   {fakeupstream.Chat, "POST", responses, 404},
+		"responses on":    {fakeupstream.Responses, "POST", responses, 400},
+		"both, responses": {0, "POST", responses, 400},
+		"both, chat":      {0, "POST", chat, 400},
+		"unknown":         {0, "POST", "/v1/embeddings", 404},
+		"retrieve":        {0, "GET", responses + "/resp_1", 404},
+		"wrong method":    {0, "GET", chat, 405},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -36,9 +36,10 @@ func decodeToolChoice(raw jsontext.Value, decodeObject func(jsontext.Value) (too
 	return toolChoice{}, refuse("tool_choice", "invalid_value", "Invalid value: %s. Supported values are: 'none', 'auto', and 'required'.", raw)
 }
 
-// from returns the tools that may be called.
-func (c toolChoice) from(tools []tool) ([]tool, error) {
-	if c.must && len(tools) == 0 {
+// from returns the tools that may be called, of those that can be. A request
+// may have given more.
+func (c toolChoice) from(tools []tool, given int) ([]tool, error) {
+	if c.must && given == 0 {
 		return nil, refuse("tool_choice", "", "'tool_choice' is only allowed when 'tools' are specified.")
 	}
 	if c.none {
