@@ -28,8 +28,8 @@ type WindowOptions struct {
 	Heartbeat time.Duration
 }
 
-// keepBuffer is how large a buffer may be to be kept for the next batch: most
-// streams are idle most of the time and should hold little.
+// keepBuffer is how large a buffer may be to be kept although little of it is
+// used: most streams are idle most of the time.
 const keepBuffer = 16 << 10
 
 // A Window is a [store.Log] in memory for responses with one reader.
@@ -87,12 +87,15 @@ func (b *batch) add(e store.Entry) {
 	b.entries = append(b.entries, e)
 }
 
+// reset empties the batch. A large buffer that was mostly unused is let go, so
+// that a stream which has become quiet holds little.
 func (b *batch) reset() {
+	if cap(b.buf) > keepBuffer && len(b.buf) < cap(b.buf)/4 {
+		*b = batch{}
+		return
+	}
 	clear(b.entries)
 	b.entries, b.buf = b.entries[:0], b.buf[:0]
-	if cap(b.buf) > keepBuffer {
-		*b = batch{}
-	}
 }
 
 func (w *Window) find(owner, id string) *windowLog {
