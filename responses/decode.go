@@ -57,6 +57,9 @@ func DecodeRequest(body []byte, limits *Limits) (*Request, error) {
 		return nil, err
 	}
 	r.Raw = body
+	if r.Conversation.Kind() == 'n' {
+		r.Conversation = nil // null means absent, also where the value is kept as it came
+	}
 	if err := r.validate(lim); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ func (r *Request) validate(lim Limits) error {
 		return InvalidParam(CodeUnsupported, "messages", "Use `input`: this is the Responses API, `messages` belongs to Chat Completions.")
 	}
 	for _, check := range []func() error{
-		r.validateInput, r.validateNumbers, r.validateText, r.validateTools, r.validateMetadata,
+		r.validateConversation, r.validateInput, r.validateNumbers, r.validateText, r.validateTools, r.validateMetadata,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -28,6 +28,15 @@ func (r *Request) validate(lim Limits) error {
 		return InvalidParam(CodeTooLarge, "tools", "More than %d tools.", lim.Tools)
 	}
 	return nil
+}
+
+func (r *Request) validateConversation() error {
+	switch k := r.Conversation.Kind(); k {
+	case 0, '"', '{':
+		return nil
+	default:
+		return InvalidParam(CodeInvalidType, "conversation", "Must be a string or an object, not %s.", kindName(k))
+	}
 }
 
 func (r *Request) validateInput() error {
