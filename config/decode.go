@@ -1,0 +1,241 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// A decoder fills a [Config] from the file's syntax tree. The YAML library could
+// do that too, but it stops at the first mistake, and it cannot tell a key that
+// this build lacks from one that nobody knows.
+type decoder struct {
+	lookup   func(string) (string, bool)
+	places   map[string]place // where each path is written
+	problems problems
+	broken   bool // there is nothing to validate
+}
+
+type place struct{ line, column int }
+
+// shortForm is a value that may be written as a single word instead of a
+// mapping.
+type shortForm interface{ setShort(string) }
+
+var durationType = reflect.TypeFor[time.Duration]()
+
+func (d *decoder) decode(root ast.Node, c *Config) {
+	d.value("", "", root, reflect.ValueOf(c).Elem())
+}
+
+// value decodes n into v. path is where n is; shape is the same with "*" for
+// names that the user chose.
+func (d *decoder) value(path, shape string, n ast.Node, v reflect.Value) {
+	switch n.(type) {
+	case nil, *ast.NullNode:
+		return // nothing written: the default stays
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
+		d.addf(path, "YAML anchors, aliases and tags are not supported; write the value out")
+		return
+	}
+	switch {
+	case v.Type() == durationType:
+		d.duration(path, n, v)
+	case v.Kind() == reflect.String:
+		if s, ok := d.text(path, n); ok {
+			v.SetString(s)
+		}
+	case v.Kind() == reflect.Map:
+		d.mapOf(path, shape, n, v)
+	default:
+		d.structure(path, shape, n, v)
+	}
+}
+
+// structure decodes a mapping whose keys we define.
+func (d *decoder) structure(path, shape string, n ast.Node, v reflect.Value) {
+	if short, ok := v.Addr().Interface().(shortForm); ok {
+		if _, isText := n.(ast.ScalarNode); isText {
+			if s, ok := d.text(path, n); ok {
+				short.setShort(s)
+			}
+			return
+		}
+	}
+	fields := fieldsOf(v)
+	for key, value := range d.entries(path, n) {
+		field, ok := fields[key]
+		if !ok {
+			d.addf(join(path, key), "%s", unknownKey(join(shape, key), key, fields))
+			continue
+		}
+		d.value(join(path, key), join(shape, key), value, field)
+	}
+}
+
+// mapOf decodes a mapping whose keys are the user's.
+func (d *decoder) mapOf(path, shape string, n ast.Node, v reflect.Value) {
+	m := reflect.MakeMap(v.Type())
+	for key, value := range d.entries(path, n) {
+		elem := reflect.New(v.Type().Elem()).Elem()
+		d.value(join(path, key), shape+".*", value, elem)
+		m.SetMapIndex(reflect.ValueOf(key), elem)
+	}
+	v.Set(m)
+}
+
+// entries yields the keys and values of a mapping and notes where they are.
+func (d *decoder) entries(path string, n ast.Node) func(yield func(string, ast.Node) bool) {
+	return func(yield func(string, ast.Node) bool) {
+		m, ok := n.(ast.MapNode)
+		if !ok {
+			d.addf(path, "must be a mapping of keys to values, not %s", kind(n))
+			return
+		}
+		for it := m.MapRange(); it.Next(); {
+			key := it.Key().GetToken()
+			at := join(path, key.Value)
+			d.places[at] = place{key.Position.Line, key.Position.Column}
+			if it.Key().IsMergeKey() {
+				d.addf(at, "YAML merge keys are not supported; write the values out")
+				continue
+			}
+			if !yield(key.Value, it.Value()) {
+				return
+			}
+		}
+	}
+}
+
+// text decodes a string, with references to the environment resolved.
+func (d *decoder) text(path string, n ast.Node) (string, bool) {
+	var s string
+	switch n := n.(type) {
+	case *ast.StringNode:
+		s = n.Value
+	case *ast.LiteralNode:
+		s = n.Value.Value
+	default:
+		hint := ""
+		if _, ok := n.(ast.ScalarNode); ok {
+			hint = "; put it in quotes"
+		}
+		d.addf(path, "must be text, not %s%s", kind(n), hint)
+		return "", false
+	}
+	expanded, err := expand(s, d.lookup)
+	if err != nil {
+		d.addf(path, "%v", err)
+		return s, true // something is there: that it is missing would be a second complaint
+	}
+	return expanded, true
+}
+
+func (d *decoder) duration(path string, n ast.Node, v reflect.Value) {
+	switch n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode:
+		d.addf(path, "%s has no unit; write %[1]ss for seconds, or use m or h", n.GetToken().Value)
+		return
+	}
+	s, ok := d.text(path, n)
+	if !ok {
+		return
+	}
+	t, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		d.addf(path, "%q is not a duration; write it like 90s, 5m or 1h", s)
+	case t <= 0:
+		d.addf(path, "must be longer than zero; leave it out for the default")
+	default:
+		v.SetInt(int64(t))
+	}
+}
+
+// addf adds a problem with the place of its path.
+func (d *decoder) addf(path, format string, args ...any) {
+	var p problems
+	p.addf(path, format, args...)
+	p[0].Line, p[0].Column = d.placeOf(path)
+	d.problems = append(d.problems, p...)
+}
+
+// placeOf returns where a path is in the file, or what contains it if it is not
+// written there.
+func (d *decoder) placeOf(path string) (line, column int) {
+	for ; path != ""; path = parent(path) {
+		if at, ok := d.places[path]; ok {
+			return at.line, at.column
+		}
+	}
+	return 0, 0
+}
+
+// addInvalid adds the problems of what was decoded, without those that only
+// follow from a problem that is already known: something is missing because its
+// key is misspelt, or has no valid value because none could be read.
+func (d *decoder) addInvalid(list problems) {
+	at, below := map[string]bool{}, map[string]bool{}
+	for _, p := range d.problems {
+		at[p.Path], below[parent(p.Path)] = true, true
+	}
+	for _, p := range list {
+		_, written := d.places[p.Path]
+		if up := parent(p.Path); at[p.Path] || !written && (at[up] || below[up]) {
+			continue
+		}
+		p.Line, p.Column = d.placeOf(p.Path)
+		d.problems = append(d.problems, p)
+	}
+}
+
+// parent cuts the last key off a path that join made.
+func parent(path string) string {
+	if strings.HasSuffix(path, `"]`) {
+		return path[:max(0, strings.LastIndex(path, `["`))]
+	}
+	return path[:max(0, strings.LastIndexByte(path, '.'))]
+}
+
+// fieldsOf returns the fields of a struct by their key in the file.
+func fieldsOf(v reflect.Value) map[string]reflect.Value {
+	fields := map[string]reflect.Value{}
+	for f, value := range v.Fields() {
+		fields[f.Tag.Get("yaml")] = value
+	}
+	return fields
+}
+
+// kind names what a node is to somebody who writes YAML.
+func kind(n ast.Node) string {
+	switch n.(type) {
+	case *ast.SequenceNode:
+		return "a list"
+	case ast.MapNode:
+		return "a mapping"
+	case *ast.BoolNode:
+		return "true or false"
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return "a number"
+	}
+	return "text"
+}
+
+// unknownKey says why a key is refused and what was perhaps meant.
+func unknownKey(shape, key string, fields map[string]reflect.Value) string {
+	if notInBuild(shape) {
+		return "not in this build; remove it"
+	}
+	known := slices.Sorted(maps.Keys(fields))
+	for _, k := range known {
+		if similar(key, k) {
+			return fmt.Sprintf("unknown key; did you mean %s?", k)
+		}
+	}
+	return "unknown key; here may be " + strings.Join(known, ", ")
+}

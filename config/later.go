@@ -1,0 +1,49 @@
+package config
+
+import "slices"
+
+// later are the keys of the file that this build does not have yet, "*" standing
+// for a name that the user chose. Their meaning is settled; so a file that uses
+// one is refused, where ignoring it would promise what is not done.
+var later = []string{
+	"admin",
+	"auth",
+	"rules",
+	"output_mode",
+	"state",
+	"seal_keys",
+	"tools",
+	"upstreams.*.api_keys",
+	"upstreams.*.command",
+	"upstreams.*.state",
+	"upstreams.*.relay",
+	"upstreams.*.sanitize",
+	"upstreams.*.on_malformed",
+	"models.*.targets",
+	"models.*.defaults",
+	"models.*.override",
+	"models.*.drop",
+	"models.*.info",
+}
+
+func notInBuild(shape string) bool { return slices.Contains(later, shape) }
+
+// similar reports whether a key is one mistake away from a known one: a letter
+// more, less or other, or two swapped.
+func similar(key, known string) bool {
+	if len(key) > len(known) {
+		key, known = known, key
+	}
+	i := 0
+	for i < len(key) && key[i] == known[i] {
+		i++
+	}
+	switch len(known) - len(key) {
+	case 0:
+		return key[min(i+1, len(key)):] == known[min(i+1, len(key)):] ||
+			i+1 < len(key) && key[i] == known[i+1] && key[i+1] == known[i] && key[i+2:] == known[i+2:]
+	case 1:
+		return key[i:] == known[i+1:]
+	}
+	return false
+}
