@@ -42,7 +42,7 @@ var layers = []row{
 	{layer: 0, pkg: "responses", why: "the model is what all others agree on"},
 	{layer: 0, pkg: "config", planned: true, why: "a file becomes a value; what is built from it is decided in standard"},
 	{layer: 0, pkg: "internal/sse", why: "framing does not know what the events mean"},
-	{layer: 0, pkg: "internal/seal", planned: true, why: "sealed envelopes carry bytes"},
+	{layer: 0, pkg: "internal/seal", why: "sealed envelopes carry bytes"},
 	{layer: 0, pkg: "internal/netguard", planned: true, why: "guarded dialling knows addresses only"},
 
 	{layer: 1, pkg: "upstream", imports: []string{"responses"}, why: "a contract speaks the model and names no driver"},
