@@ -1,6 +1,7 @@
 package openapitest
 
 import (
+	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"strings"
 	"testing"
@@ -39,6 +40,12 @@ var (
 		ID: "msg_1", Role: responses.RoleAssistant, Status: responses.StatusCompleted,
 		Content: responses.Content{Parts: []responses.Part{&responses.OutputText{Text: "hi"}}},
 	}
+	cited = &responses.Message{
+		ID: "msg_1", Role: responses.RoleAssistant, Status: responses.StatusCompleted,
+		Content: responses.Content{Parts: []responses.Part{&responses.OutputText{
+			Text: "hi", Annotations: []jsontext.Value{jsontext.Value(`{"type":"file_path","file_id":"f"}`)},
+		}}},
+	}
 	custom = &responses.CustomToolCall{ID: "ctc_1", CallID: "call_1", Name: "patch", Status: responses.StatusCompleted}
 )
 
@@ -64,6 +71,9 @@ func TestExceptionsAreNeeded(t *testing.T) {
 			answer(t, `{"model":"m","tools":[{"type":"custom","name":"p"}],"tool_choice":{"type":"custom","name":"p"}}`)},
 		{"format with a schema", (*Checker).CheckResponse,
 			answer(t, `{"model":"m","text":{"format":{"type":"json_schema","name":"n","schema":{}}}}`)},
+		{"annotation of another kind", (*Checker).CheckEvent, []byte(`{"type":"response.output_text.annotation.added","sequence_number":1,
+			"item_id":"msg_1","output_index":0,"content_index":0,"annotation_index":0,"annotation":{"type":"file_path","file_id":"f"}}`)},
+		{"annotation of another kind in the output", (*Checker).CheckResponse, answer(t, `{"model":"m"}`, cited)},
 		{"new effort", (*Checker).CheckResponse, answer(t, `{"model":"m","reasoning":{"effort":"minimal"}}`)},
 	}
 	for _, tt := range tests {
