@@ -11,7 +11,7 @@ import (
 // words in open-ended fields (service tiers, efforts, includes) pass: the API
 // grows, and an upstream knows better than we do.
 func (r *Request) validate(lim Limits) error {
-	if member(r.Extra, "messages") != nil {
+	if k := member(r.Extra, "messages").Kind(); k != 0 && k != 'n' {
 		return InvalidParam(CodeUnsupported, "messages", "Use `input`: this is the Responses API, `messages` belongs to Chat Completions.")
 	}
 	for _, check := range []func() error{
