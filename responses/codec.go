@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // kind is the "type" member of a wire object. It takes no room and always
@@ -236,7 +237,7 @@ func checkStructNames(v reflect.Value, at string) error {
 	if info.extra >= 0 {
 		extra := jsontext.Value(v.Field(info.extra).Bytes())
 		for name := range members(extra) {
-			if known, ok := info.folded[strings.ToLower(name)]; ok {
+			if known, ok := info.folded[foldCase(name)]; ok && name != known {
 				return InvalidParam(CodeInvalidJSON, joinParam(at, name), "Unknown member %q: did you mean %q? Names are case-sensitive.", name, known)
 			}
 		}
@@ -253,6 +254,18 @@ func checkStructNames(v reflect.Value, at string) error {
 	return nil
 }
 
+// foldCase maps names that differ only by case to one of them, as a parser that
+// ignores case does: by Unicode's simple folding, in which ſ is an s.
+func foldCase(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		return least
+	}, name)
+}
+
 func joinParam(at, name string) string {
 	if at == "" {
 		return name
@@ -263,7 +276,7 @@ func joinParam(at, name string) string {
 // structInfo is what checkNames needs to know of a wire struct.
 type structInfo struct {
 	extra  int               // index of the ",embed" field, -1 if none
-	folded map[string]string // lower-cased member name → its right spelling
+	folded map[string]string // foldCase of a member's name → its right spelling
 	nested []nestedField     // fields that may hold wire structs
 }
 
@@ -288,7 +301,7 @@ func structInfoOf(t reflect.Type) *structInfo {
 			info.extra = i
 		default:
 			if name != "" {
-				info.folded[strings.ToLower(name)] = name
+				info.folded[foldCase(name)] = name
 			}
 			switch f.Type.Kind() {
 			case reflect.Slice, reflect.Struct, reflect.Interface, reflect.Pointer:

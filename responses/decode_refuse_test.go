@@ -92,6 +92,7 @@ func TestRefusesOtherSpellings(t *testing.T) {
 		{"format", `{"text":{"format":{"type":"text","Schema":{}}}}`, bad, "text.format.Schema"},
 		{"reasoning", `{"reasoning":{"Effort":"high"}}`, bad, "reasoning.Effort"},
 		{"stream options", `{"stream_options":{"Include_Obfuscation":false}}`, bad, "stream_options.Include_Obfuscation"},
+		{"long s", "{\"tool\u017F\":[]}", bad, "tool\u017F"},
 		{"kelvin sign", "{\"\u212Aind\":1,\"bac\u212Aground\":true}", bad, "bac\u212Aground"},
 	})
 }
