@@ -273,7 +273,8 @@ func joinParam(at, name string) string {
 	return at + "." + name
 }
 
-// structInfo is what checkNames needs to know of a wire struct.
+// structInfo is what checkNames needs to know of a wire struct. Kinds that encode
+// themselves have json tags for it alone.
 type structInfo struct {
 	extra  int               // index of the ",embed" field, -1 if none
 	folded map[string]string // foldCase of a member's name → its right spelling

@@ -131,9 +131,9 @@ type (
 	// UnknownItem is an item of a kind this version does not act on, unchanged.
 	// Only its id can be changed, with [WithItemID].
 	UnknownItem struct {
-		Name string
-		ID   string
-		Raw  jsontext.Value
+		Name string         `json:"type"`
+		ID   string         `json:"id"`
+		Raw  jsontext.Value `json:",embed"`
 	}
 )
 

@@ -78,8 +78,8 @@ type (
 	}
 	// UnknownPart is a part of a kind this version does not act on, unchanged.
 	UnknownPart struct {
-		Name string
-		Raw  jsontext.Value
+		Name string         `json:"type"`
+		Raw  jsontext.Value `json:",embed"`
 	}
 )
 

@@ -41,8 +41,8 @@ type (
 	}
 	// UnknownTool is a tool of a kind this version does not act on, unchanged.
 	UnknownTool struct {
-		Name string
-		Raw  jsontext.Value
+		Name string         `json:"type"`
+		Raw  jsontext.Value `json:",embed"`
 	}
 )
 
@@ -79,15 +79,15 @@ func ToolName(t Tool) string {
 // of the words none, auto, required, or an object.
 type ToolChoice struct {
 	// Mode is the word; for an allowed_tools object its mode; else "".
-	Mode string
+	Mode string `json:"mode"`
 	// Type is the object's type, "" if the wire had a word.
-	Type string
+	Type string `json:"type"`
 	// Name is the one tool that an object of type function or custom names.
-	Name string
+	Name string `json:"name"`
 	// Tools are the tools of an allowed_tools object.
-	Tools []ToolRef
+	Tools []ToolRef `json:"tools"`
 	// Raw is the object as it came.
-	Raw jsontext.Value
+	Raw jsontext.Value `json:",embed"`
 }
 
 // The tool choice words, and the type word of the hard limit (R45).
