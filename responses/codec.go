@@ -53,7 +53,10 @@ func decodeUnion[T any](dec *jsontext.Decoder, out *T, known func(string) T, unk
 	}
 	at := dec.StackPointer()
 	if raw.Kind() != '{' {
-		return &pointerError{at, InvalidParam(CodeInvalidType, "", "must be an object, not %s", kindName(raw.Kind()))}
+		return &pointerError{at, InvalidParam(CodeInvalidType, "", "Must be an object, not %s.", kindName(raw.Kind()))}
+	}
+	if k := member(raw, "type").Kind(); k != '"' && k != 'n' && k != 0 {
+		return &pointerError{at.AppendToken("type"), InvalidParam(CodeInvalidType, "", "Must be a string, not %s.", kindName(k))}
 	}
 	typ := stringMember(raw, "type")
 	v := known(typ)

@@ -134,6 +134,12 @@ func TestRefusesMeaningless(t *testing.T) {
 		{"reference without id", `{"input":[{"type":"item_reference"}]}`, missing, "input[0].id"},
 		{"compaction without content", `{"input":[{"type":"compaction"}]}`, missing, "input[0].encrypted_content"},
 
+		{"part without type", `{"input":[{"role":"user","content":[{"type":"input_text","text":"x"},{"text":"y"}]}]}`, missing, "input[0].content[1].type"},
+		{"output part without type", `{"input":[{"type":"function_call_output","call_id":"c","output":[{}]}]}`, missing, "input[0].output[0].type"},
+		{"custom output part without type", `{"input":[{"type":"custom_tool_call_output","call_id":"c","output":[{}]}]}`, missing, "input[0].output[0].type"},
+		{"summary part without type", `{"input":[{"type":"reasoning","summary":[{"text":"x"}]}]}`, missing, "input[0].summary[0].type"},
+		{"reasoning part without type", `{"input":[{"type":"reasoning","content":[{"type":null}]}]}`, missing, "input[0].content[0].type"},
+
 		{"temperature too high", `{"temperature":2.01}`, value, "temperature"},
 		{"temperature negative", `{"temperature":-0.1}`, value, "temperature"},
 		{"top_p too high", `{"top_p":1.1}`, value, "top_p"},

@@ -41,44 +41,63 @@ func (r *Request) validateConversation() error {
 
 func (r *Request) validateInput() error {
 	for i, it := range r.Input.Items {
-		at := fmt.Sprintf("input[%d]", i)
-		switch it := it.(type) {
-		case *Message:
-			switch it.Role {
-			case RoleUser, RoleSystem, RoleDeveloper, RoleAssistant:
-			case "":
-				return InvalidParam(CodeMissing, at+".role", "A message needs a role: user, system, developer or assistant.")
-			default:
-				return InvalidParam(CodeInvalidValue, at+".role", "Unknown role %q: use user, system, developer or assistant.", it.Role)
-			}
-		case *FunctionCall:
-			if err := required(at, "call_id", it.CallID, "name", it.Name); err != nil {
-				return err
-			}
-		case *CustomToolCall:
-			if err := required(at, "call_id", it.CallID, "name", it.Name); err != nil {
-				return err
-			}
-		case *FunctionCallOutput:
-			if err := required(at, "call_id", it.CallID); err != nil {
-				return err
-			}
-		case *CustomToolCallOutput:
-			if err := required(at, "call_id", it.CallID); err != nil {
-				return err
-			}
-		case *ItemReference:
-			if err := required(at, "id", it.ID); err != nil {
-				return err
-			}
-		case *Compaction:
-			if err := required(at, "encrypted_content", it.EncryptedContent); err != nil {
-				return err
-			}
-		case *UnknownItem:
-			if it.Name == "" {
-				return InvalidParam(CodeMissing, at+".type", "An item needs a type.")
-			}
+		if err := validateItem(fmt.Sprintf("input[%d]", i), it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validateItem checks the members that every server needs to make sense of it.
+func validateItem(at string, it Item) error {
+	switch it := it.(type) {
+	case *Message:
+		if err := validateRole(at, it.Role); err != nil {
+			return err
+		}
+		return validateParts(at+".content", it.Content.Parts)
+	case *FunctionCall:
+		return required(at, "call_id", it.CallID, "name", it.Name)
+	case *CustomToolCall:
+		return required(at, "call_id", it.CallID, "name", it.Name)
+	case *FunctionCallOutput:
+		if err := required(at, "call_id", it.CallID); err != nil {
+			return err
+		}
+		return validateParts(at+".output", it.Output.Parts)
+	case *CustomToolCallOutput:
+		if err := required(at, "call_id", it.CallID); err != nil {
+			return err
+		}
+		return validateParts(at+".output", it.Output.Parts)
+	case *Reasoning:
+		if err := validateParts(at+".summary", it.Summary); err != nil {
+			return err
+		}
+		return validateParts(at+".content", it.Content)
+	case *ItemReference:
+		return required(at, "id", it.ID)
+	case *Compaction:
+		return required(at, "encrypted_content", it.EncryptedContent)
+	}
+	return nil
+}
+
+func validateRole(at string, role Role) error {
+	switch role {
+	case RoleUser, RoleSystem, RoleDeveloper, RoleAssistant:
+		return nil
+	case "":
+		return InvalidParam(CodeMissing, at+".role", "A message needs a role: user, system, developer or assistant.")
+	default:
+		return InvalidParam(CodeInvalidValue, at+".role", "Unknown role %q: use user, system, developer or assistant.", role)
+	}
+}
+
+func validateParts(at string, parts []Part) error {
+	for i, p := range parts {
+		if p.Type() == "" {
+			return InvalidParam(CodeMissing, fmt.Sprintf("%s[%d].type", at, i), "A part needs a type.")
 		}
 	}
 	return nil
