@@ -99,6 +99,8 @@ var nestedKinds = []struct{ param, body, kinds string }{
 	{"input[0].content[0].image_url.detail", `{"input":[{"role":"user","content":[{"type":"input_image","image_url":{"url":"u","detail":%s}}]}]}`, "string"},
 	{"input[0].content[0].detail", `{"input":[{"role":"user","content":[{"type":"input_image","detail":%s}]}]}`, "string"},
 	{"input[0].content[0].file_data", `{"input":[{"role":"user","content":[{"type":"input_file","file_data":%s}]}]}`, "string"},
+	{"input[1].text", `{"input":[{"role":"user","content":"x"},{"type":"input_text","text":%s}]}`, "string"},
+	{"input[0].image_url.url", `{"input":[{"type":"input_image","image_url":{"url":%s}}]}`, "string"},
 	{"input[0].call_id", `{"input":[{"type":"function_call","name":"n","call_id":%s}]}`, "string"},
 	{"input[0].name", `{"input":[{"type":"function_call","call_id":"c","name":%s}]}`, "string"},
 	{"input[0].arguments", `{"input":[{"type":"function_call","call_id":"c","name":"n","arguments":%s}]}`, "string"},

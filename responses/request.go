@@ -4,6 +4,7 @@ import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"slices"
+	"strconv"
 )
 
 // A Request is the body of POST /v1/responses. Pointers tell absent from zero;
@@ -148,7 +149,7 @@ func hasImageObject(it Item) bool {
 func (in *Input) gatherBareParts(dec *jsontext.Decoder) error {
 	var items []Item
 	var open *Message // the message that takes the current run of bare parts
-	for _, it := range in.Items {
+	for i, it := range in.Items {
 		u, ok := it.(*UnknownItem)
 		if !ok || newInputPart(u.Name) == nil {
 			items, open = append(items, it), nil
@@ -156,7 +157,7 @@ func (in *Input) gatherBareParts(dec *jsontext.Decoder) error {
 		}
 		p := newInputPart(u.Name)
 		if err := json.Unmarshal(u.Raw, p, dec.Options()); err != nil {
-			return underPointer(dec.StackPointer(), err)
+			return underPointer(dec.StackPointer().AppendToken(strconv.Itoa(i)), err)
 		}
 		if open == nil {
 			open = &Message{Role: RoleUser}
