@@ -140,6 +140,8 @@ func TestRefusesMeaningless(t *testing.T) {
 		{"summary part without type", `{"input":[{"type":"reasoning","summary":[{"text":"x"}]}]}`, missing, "input[0].summary[0].type"},
 		{"reasoning part without type", `{"input":[{"type":"reasoning","content":[{"type":null}]}]}`, missing, "input[0].content[0].type"},
 
+		{"image object without url", `{"input":[{"role":"user","content":[{"type":"input_image","image_url":{"URL":"u"}}]}]}`, missing, "input[0].content[0].image_url.url"},
+
 		{"temperature too high", `{"temperature":2.01}`, value, "temperature"},
 		{"temperature negative", `{"temperature":-0.1}`, value, "temperature"},
 		{"top_p too high", `{"top_p":1.1}`, value, "top_p"},

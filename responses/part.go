@@ -148,6 +148,10 @@ func (p *InputImage) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if err := decodeAt(dec, "image_url", v.ImageURL, &o); err != nil {
 		return err
 	}
+	if o.URL == "" {
+		at := dec.StackPointer().AppendToken("image_url").AppendToken("url")
+		return &pointerError{at, InvalidParam(CodeMissing, "", "Missing url.")}
+	}
 	p.ImageURL, p.fromObject = o.URL, true
 	p.Detail = cmp.Or(p.Detail, o.Detail)
 	return nil
