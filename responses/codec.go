@@ -129,9 +129,7 @@ func fieldError(err error) *Error {
 	}
 	param := Param(at)
 	if e, ok := errors.AsType[*Error](err); ok {
-		c := *e
-		c.Param = param
-		return &c
+		return InvalidParam(e.Code, param, "%s", e.Message)
 	}
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		return InvalidParam(CodeInvalidJSON, param, "The member %q appears twice.", at.LastToken())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+	"unicode/utf8"
 )
 
 // A Code says what went wrong. It is the wire's error.code, and the list is
@@ -122,9 +123,22 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: err.Error(), cause: errors.Unwrap(err)}
 }
 
-// InvalidParam returns the error for a field that the client must change.
+// InvalidParam returns the error for a field that the client must change. The
+// param and what the message quotes are the client's own, so both are cut to a
+// length that can be logged and sent.
 func InvalidParam(code Code, param, format string, args ...any) *Error {
-	return &Error{Code: code, Param: param, Message: fmt.Sprintf(format, args...), Origin: OriginClient}
+	return &Error{Code: code, Param: shorten(param, 256), Message: shorten(fmt.Sprintf(format, args...), 1024), Origin: OriginClient}
+}
+
+// shorten cuts s to about most bytes, between two characters.
+func shorten(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "…"
 }
 
 // Unsupported returns the refusal of a field that the chosen upstream cannot
