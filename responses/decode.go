@@ -86,20 +86,16 @@ func scan(body []byte, maxDepth int) error {
 			return fieldError(err)
 		}
 		if (tok.Kind() == '{' || tok.Kind() == '[') && dec.StackDepth() > maxDepth {
-			top, _, _ := firstToken(dec.StackPointer())
-			return InvalidParam(CodeInvalidJSON, top, "Nested deeper than %d levels.", maxDepth)
+			return InvalidParam(CodeInvalidJSON, outermost(dec.StackPointer()), "Nested deeper than %d levels.", maxDepth)
 		}
 	}
 }
 
-// firstToken splits the outermost name off a pointer, so that an error about a
-// ten-thousand-deep value has a name of readable length.
-func firstToken(p jsontext.Pointer) (first string, n int, ok bool) {
+// outermost is the first name of a pointer: an error about a value that is
+// thousands of levels deep has a name of readable length.
+func outermost(p jsontext.Pointer) string {
 	for tok := range p.Tokens() {
-		if n == 0 {
-			first, ok = tok, true
-		}
-		n++
+		return tok
 	}
-	return first, n, ok
+	return ""
 }
