@@ -1,0 +1,272 @@
+package chat
+
+import (
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/antiphon-dev/antiphon/responses"
+)
+
+// This file and its siblings encode_*.go turn a request into a body for Chat
+// Completions, without I/O. What that protocol lacks is refused by name where
+// the answer would be about something else, and reported as a loss where it
+// would only be worse (R31):
+//
+//	refused    tools other than function and custom; choices of such tools
+//	           items other than messages, calls, their outputs and reasoning:
+//	           item_reference, compaction, calls of hosted tools
+//	           video; audio that is not input_audio; files by URL; images by file id
+//	           media in messages of other roles than user
+//	           text formats other than text, json_object, json_schema
+//	           stored prompts
+//	loss       text.verbosity, truncation "auto"
+//	           include, but for logprobs
+//	           a custom tool's grammar: it stands in the description, unenforced
+//	           encrypted reasoning without readable text
+//	           reasoning that led to nothing said and no call
+//	           phase and namespace of past items
+//	           members that the Responses API does not have, unless the server
+//	           is said to understand them ([Options.Extensions]); one report for
+//	           each name within the input
+//	no loss    metadata, store, background and the like: the gateway's own
+//	           max_tool_calls: it counts calls of hosted tools
+//	           reasoning.summary: what the model thinks is always shown
+//	           ids and statuses of past items, annotations and logprobs of past
+//	           text: no model reads them
+//
+// What is expressed in other words:
+//
+//   - Instructions are the first system message. System and developer messages
+//     stay where they are, developer as system unless [Options.DeveloperRole].
+//   - Text-only content is one string, parts joined by line feeds: many servers
+//     take nothing else.
+//   - What the assistant said in a row (reasoning, text, calls) is one message.
+//     The results of its calls follow it directly, wherever they stand in the
+//     input: servers refuse anything between a call and its result.
+//   - Reasoning travels as reasoning_content, which servers of reasoning models
+//     want back after tool calls.
+//   - Images and files in a tool's result follow in a user message that says
+//     which call they belong to: tool messages hold text.
+//   - A free-form (custom) tool is a function with one string, input. Calls are
+//     unwrapped on the way back.
+//   - allowed_tools is a hard limit: the other tools are not sent.
+//   - A refusal of the assistant is its text.
+
+// encoded is a turn in the server's words.
+type encoded struct {
+	body   []byte
+	losses []responses.Loss
+	custom map[string]bool // names of free-form tools
+}
+
+// encode fails only with *responses.Error, for what cannot be expressed.
+func encode(r *responses.Request, opts *Options) (*encoded, error) {
+	e := &encoder{req: r, opts: opts, wire: request{Model: r.Model}}
+	for _, step := range []func() error{e.messages, e.tools, e.toolChoice, e.text, e.extensions} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	e.sampling()
+	e.logprobs()
+	e.reasoning()
+	e.stream()
+	body, err := json.Marshal(&e.wire)
+	if err != nil {
+		return nil, responses.Errorf(responses.CodeServer, "The request could not be encoded for the upstream.").WithCause(err)
+	}
+	return &encoded{body: body, losses: e.losses.list, custom: e.custom}, nil
+}
+
+// encoder builds one request.
+type encoder struct {
+	req    *responses.Request
+	opts   *Options
+	wire   request
+	losses losses
+	custom map[string]bool
+}
+
+func (e *encoder) sampling() {
+	r := e.req
+	if e.opts.MaxCompletionTokens {
+		e.wire.MaxCompletionTokens = r.MaxOutputTokens
+	} else {
+		e.wire.MaxTokens = r.MaxOutputTokens
+	}
+	e.wire.Temperature, e.wire.TopP = r.Temperature, r.TopP
+	e.wire.PresencePenalty, e.wire.FrequencyPenalty = r.PresencePenalty, r.FrequencyPenalty
+	e.wire.ServiceTier, e.wire.PromptCacheKey = r.ServiceTier, r.PromptCacheKey
+	e.wire.SafetyIdentifier, e.wire.User = r.SafetyIdentifier, r.User
+	if r.Truncation == "auto" {
+		e.losses.add("truncation", "The upstream does not shorten the context by itself; one that is too long fails.")
+	}
+}
+
+// logprobs asks for them if the client did, and reports every other wish for
+// extra output.
+func (e *encoder) logprobs() {
+	top := e.req.TopLogprobs
+	if e.req.Includes(responses.IncludeLogprobs) || top != nil && *top > 0 {
+		e.wire.Logprobs, e.wire.TopLogprobs = true, top
+	}
+	for i, name := range e.req.Include {
+		if name != responses.IncludeLogprobs {
+			e.losses.add(fmt.Sprintf("include[%d]", i), "The upstream has no %s.", name)
+		}
+	}
+}
+
+func (e *encoder) reasoning() {
+	r := e.req.Reasoning
+	if r == nil {
+		return
+	}
+	if r.Effort != nil {
+		e.wire.ReasoningEffort = *r.Effort
+	}
+	e.losses.members("reasoning", r.Extra)
+}
+
+// text encodes the format of the answer.
+func (e *encoder) text() error {
+	t := e.req.Text
+	if t == nil {
+		return nil
+	}
+	if t.Verbosity != "" {
+		e.losses.add("text.verbosity", "The upstream cannot be told how much to say.")
+	}
+	e.losses.members("text", t.Extra)
+	f := t.Format
+	if f == nil {
+		return nil
+	}
+	e.losses.members("text.format", f.Extra)
+	switch f.Type {
+	case responses.FormatText:
+	case responses.FormatJSONObject:
+		e.wire.ResponseFormat = &responseFormat{Type: f.Type}
+	case responses.FormatJSONSchema:
+		e.wire.ResponseFormat = &responseFormat{
+			Type:       f.Type,
+			JSONSchema: &jsonSchema{Name: f.Name, Description: f.Description, Schema: f.Schema, Strict: f.Strict},
+		}
+	default:
+		return responses.Unsupported("text.format", "This model's upstream has no text format %q.", f.Type)
+	}
+	return nil
+}
+
+func (e *encoder) stream() {
+	if e.opts.NoStream {
+		return
+	}
+	e.wire.Stream = true
+	e.wire.StreamOptions = &streamOptions{IncludeUsage: true}
+}
+
+// chatOnly are parameters of Chat Completions that the Responses API lacks.
+var chatOnly = []string{"logit_bias", "seed", "stop"}
+
+// ourMembers are the members that the encoder sets. A client that sends one of
+// them, max_tokens say, speaks the other API; it could only contradict us.
+var ourMembers = func() map[string]bool {
+	names := map[string]bool{}
+	for f := range reflect.TypeFor[request]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names[name] = true
+	}
+	return names
+}()
+
+// extensions passes on the members that the server understands.
+func (e *encoder) extensions() error {
+	var pass []responses.Member
+	extra := objectMembers(e.req.Extra)
+	for _, name := range slices.Sorted(maps.Keys(extra)) {
+		switch {
+		case name == "prompt":
+			return responses.Unsupported("prompt", "This model's upstream has no stored prompts.")
+		case ourMembers[name]:
+			e.losses.add(name, "This is the Responses API, which has another name for it.")
+		case slices.Contains(chatOnly, name) || slices.Contains(e.opts.Extensions, name):
+			pass = append(pass, responses.Member{Name: name, Value: extra[name]})
+		default:
+			e.losses.add(name, notSent)
+		}
+	}
+	if pass == nil {
+		return nil
+	}
+	var err error
+	e.wire.Extra, err = responses.SetMembers(jsontext.Value("{}"), pass...)
+	return err
+}
+
+// objectMembers returns the members of an object that a decoder accepted, nil
+// for no object.
+func objectMembers(obj jsontext.Value) map[string]jsontext.Value {
+	var m map[string]jsontext.Value
+	if len(obj) > 0 && json.Unmarshal(obj, &m) != nil {
+		return nil
+	}
+	return m
+}
+
+// notSent is why a member is lost that the protocol has no place for.
+const notSent = "The upstream has no such member; it was not sent."
+
+// maxLosses bounds a report that a client could otherwise make endless.
+const maxLosses = 64
+
+// losses collects what the server will not honour.
+type losses struct {
+	list []responses.Loss
+	seen map[string]bool // member names of input items that were reported
+}
+
+func (l *losses) add(param, format string, args ...any) {
+	switch len(l.list) {
+	case maxLosses:
+	case maxLosses - 1:
+		l.list = append(l.list, responses.Loss{Reason: "More was lost than is listed here."})
+	default:
+		l.list = append(l.list, responses.Loss{Param: param, Reason: fmt.Sprintf(format, args...)})
+	}
+}
+
+// members reports each member of extra, which stands at the given place.
+func (l *losses) members(at string, extra jsontext.Value) {
+	for _, name := range slices.Sorted(maps.Keys(objectMembers(extra))) {
+		l.add(at+"."+name, notSent)
+	}
+}
+
+// once reports a member of an input item, the first time that its name occurs:
+// a long history repeats the same few.
+func (l *losses) once(at, name, reason string) {
+	if l.seen[name] {
+		return
+	}
+	if l.seen == nil {
+		l.seen = map[string]bool{}
+	}
+	l.seen[name] = true
+	l.add(at+"."+name, "%s", reason)
+}
+
+// itemMembers reports the members of extra, each name once.
+func (l *losses) itemMembers(at string, extra jsontext.Value) {
+	if len(extra) == 0 {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(objectMembers(extra))) {
+		l.once(at, name, notSent)
+	}
+}
