@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,19 +78,8 @@ func TestEveryCodeIsInTheTable(t *testing.T) {
 // codeConstants returns the values of all constants of type Code.
 func codeConstants(t *testing.T) []responses.Code {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var codes []responses.Code
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+	eachFile(t, ".", func(_ string, f *ast.File) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			spec, ok := n.(*ast.ValueSpec)
 			if !ok {
@@ -103,17 +89,15 @@ func codeConstants(t *testing.T) []responses.Code {
 				return true
 			}
 			for _, v := range spec.Values {
-				if lit, ok := v.(*ast.BasicLit); ok {
-					s, err := strconv.Unquote(lit.Value)
-					if err != nil {
-						t.Fatal(err)
-					}
-					codes = append(codes, responses.Code(s))
+				s, err := strconv.Unquote(v.(*ast.BasicLit).Value)
+				if err != nil {
+					t.Fatal(err)
 				}
+				codes = append(codes, responses.Code(s))
 			}
 			return true
 		})
-	}
+	})
 	if len(codes) == 0 {
 		t.Fatal("no constant of type Code in the source")
 	}
