@@ -21,7 +21,7 @@ import (
 )
 
 // shutdownTime is how long connections get to end after they were cut.
-const shutdownTime = 5 * time.Second
+const shutdownTime = time.Second
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -2,8 +2,8 @@ package fakeupstream_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,15 +28,18 @@ func chatBody(a ask, stream bool) object {
 		messages = append(messages, object{"role": "system", "content": a.system})
 	}
 	messages = append(messages, object{"role": "user", "content": content})
-	var calls, results []object
-	for i, result := range a.results {
-		id := "call_" + strconv.Itoa(i)
-		calls = append(calls, object{"id": id, "type": "function", "function": object{"name": a.tools[0].name, "arguments": "{}"}})
-		results = append(results, object{"role": "tool", "tool_call_id": id, "content": result})
-	}
-	if calls != nil {
+	for round, texts := range a.results {
+		var calls, results []object
+		for i, text := range texts {
+			id := fmt.Sprintf("call_%d_%d", round, i)
+			calls = append(calls, object{"id": id, "type": "function", "function": object{"name": a.tools[0].name, "arguments": "{}"}})
+			results = append(results, object{"role": "tool", "tool_call_id": id, "content": text})
+		}
 		messages = append(messages, object{"role": "assistant", "content": nil, "tool_calls": calls})
 		messages = append(messages, results...)
+	}
+	if a.then != "" {
+		messages = append(messages, object{"role": "user", "content": a.then})
 	}
 	body := object{"model": "tiny", "messages": messages}
 	chatSettings(a, body)

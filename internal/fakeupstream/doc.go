@@ -16,6 +16,6 @@
 //	defer web.Close()
 //	defer srv.Close() // first: a stalled exchange would keep web.Close waiting
 //
-// The package is for tests, benchmarks and the fakeupstream command. It keeps
-// no state between requests and checks no credentials.
+// The package is for tests, benchmarks and the fakeupstream command. It checks
+// no credentials, and its model remembers nothing between requests.
 package fakeupstream

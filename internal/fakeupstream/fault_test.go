@@ -143,6 +143,25 @@ func TestArmStrikesFromHereOn(t *testing.T) {
 	}
 }
 
+func TestFaultStrikesWithTheLastByteBeforeIt(t *testing.T) {
+	t.Parallel()
+	wrote := make(chan error, 1)
+	_, url := serve(t, fakeupstream.Script(fakeupstream.Reply{
+		Fault: fakeupstream.Fault{Kind: fakeupstream.CleanEOF, After: 3},
+		Stream: func(w *fakeupstream.Writer) error {
+			_, err := io.WriteString(w, "one")
+			wrote <- err
+			return err
+		},
+	}))
+	if got, err := io.ReadAll(get(t, url).Body); string(got) != "one" || err != nil {
+		t.Errorf("read %q, %v", got, err)
+	}
+	if <-wrote == nil {
+		t.Error("the write that reached the fault succeeded")
+	}
+}
+
 func TestStreamErrorCutsTheConnection(t *testing.T) {
 	t.Parallel()
 	_, url := serve(t, fakeupstream.Script(fakeupstream.Reply{

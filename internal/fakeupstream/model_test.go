@@ -16,8 +16,9 @@ import (
 type ask struct {
 	system  string
 	text    string
-	images  []string // URLs
-	results []string // of calls that the model made after text
+	images  []string   // URLs
+	results [][]string // of the calls that the model made after text, round by round
+	then    string     // what the user said after the results
 	tools   []askTool
 	choice  string // "", "none", "required", or the name of a tool
 	allowed []string
@@ -59,16 +60,28 @@ var rules = map[string]struct {
 	"directives are not the text": {ask{text: "a [[bytes 7]] b [[delay 0s]]"}, said{Text: "You said: a b", In: 6, Out: 4}},
 	"no usage":                    {ask{text: "hi [[no-usage]]"}, said{Text: "You said: hi"}},
 	"tool result": {
-		ask{text: "Weather in Rome?", tools: []askTool{weather}, results: []string{"18 degrees"}},
+		ask{text: "Weather in Rome?", tools: []askTool{weather}, results: [][]string{{"18 degrees"}}},
 		said{Text: "The tool answered: 18 degrees", In: 5, Out: 5},
 	},
 	"several tool results": {
-		ask{text: "Weather in Rome and Oslo, both", tools: []askTool{weather}, results: []string{"18", "2"}},
+		ask{text: "Weather in Rome and Oslo, both", tools: []askTool{weather}, results: [][]string{{"18", "2"}}},
 		said{Text: "The tool answered: 18, 2", In: 8, Out: 5},
+	},
+	"tool results of two rounds": {
+		ask{text: "Weather in Rome?", tools: []askTool{weather}, results: [][]string{{"18"}, {"2", "3"}}},
+		said{Text: "The tool answered: 2, 3", In: 6, Out: 5},
+	},
+	"tool result of an earlier turn": {
+		ask{text: "Weather in Rome?", tools: []askTool{weather}, results: [][]string{{"18"}}, then: "No tool now"},
+		said{Text: "You said: No tool now", In: 7, Out: 5},
 	},
 	"tool call": {
 		ask{text: "What is the weather in New York?", tools: []askTool{weather}},
 		said{Calls: []saidCall{{"get_weather", `{"city":"New York"}`}}, In: 7, Out: 3},
+	},
+	"tool call with more words": {
+		ask{text: "Weather in Rome, please", tools: []askTool{weather}},
+		said{Calls: []saidCall{{"get_weather", `{"city":"Rome"}`}}, In: 4, Out: 2},
 	},
 	"tool call without a place": {
 		ask{text: "Weather?", tools: []askTool{weather}},
@@ -116,8 +129,8 @@ var rules = map[string]struct {
 	"count to nothing":   {ask{text: "count to 0"}, said{Text: "You said: count to 0", In: 3, Out: 5}},
 	"image":              {ask{text: "What?", images: []string{"data:image/png;base64,AA=="}}, said{Text: "I see 1 image(s): image/png.", In: 1, Out: 5}},
 	"images": {
-		ask{text: "What?", images: []string{"https://example.com/cat.gif", "data:image/webp,AA"}},
-		said{Text: "I see 2 image(s): url, image/webp.", In: 1, Out: 6},
+		ask{text: "What?", images: []string{"https://example.com/cat.gif", "data:image/webp,AA", ""}},
+		said{Text: "I see 3 image(s): url, image/webp, file.", In: 1, Out: 7},
 	},
 }
 

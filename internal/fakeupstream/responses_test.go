@@ -3,7 +3,7 @@ package fakeupstream_test
 import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
-	"strconv"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -23,13 +23,18 @@ func responsesBody(a ask, stream bool) object {
 		content = parts
 	}
 	input := []object{{"role": "user", "content": content}}
-	var calls, results []object
-	for i, result := range a.results {
-		id := "call_" + strconv.Itoa(i)
-		calls = append(calls, object{"type": "function_call", "call_id": id, "name": a.tools[0].name, "arguments": "{}"})
-		results = append(results, object{"type": "function_call_output", "call_id": id, "output": result})
+	for round, texts := range a.results {
+		var calls, results []object
+		for i, text := range texts {
+			id := fmt.Sprintf("call_%d_%d", round, i)
+			calls = append(calls, object{"type": "function_call", "call_id": id, "name": a.tools[0].name, "arguments": "{}"})
+			results = append(results, object{"type": "function_call_output", "call_id": id, "output": text})
+		}
+		input = append(append(input, calls...), results...)
 	}
-	input = append(append(input, calls...), results...)
+	if a.then != "" {
+		input = append(input, object{"role": "user", "content": a.then})
+	}
 	body := object{"model": "tiny", "input": input, "stream": stream}
 	if a.system != "" {
 		body["instructions"] = a.system
