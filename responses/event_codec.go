@@ -1,6 +1,8 @@
 package responses
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"strconv"
@@ -104,6 +106,9 @@ func appendSpliced(dst []byte, ev *Event) ([]byte, error) {
 		set = append(set, Member{Name: "item", Value: item})
 	}
 	b, err := SetMembers(ev.Raw, set...)
+	if err == nil && bytes.ContainsAny(b, "\r\n") {
+		err = b.Compact() // an event is one line, whatever the upstream made of it
+	}
 	return append(dst, b...), err
 }
 
@@ -125,9 +130,9 @@ type wireEvent struct {
 	Part           jsontext.Value `json:"part"`
 	Response       jsontext.Value `json:"response"`
 	Error          jsontext.Value `json:"error"`
-	Code           string         `json:"code"`
-	Message        string         `json:"message"`
-	Param          *string        `json:"param"`
+	Code           jsontext.Value `json:"code"`
+	Message        jsontext.Value `json:"message"`
+	Param          jsontext.Value `json:"param"`
 }
 
 // DecodeEvent decodes an event from the wire. The event keeps data in Raw, so
@@ -143,8 +148,13 @@ func DecodeEvent(data []byte) (Event, error) {
 		return Event{}, InvalidParam(CodeMissing, "type", "An event needs a type.")
 	}
 	ev := Event{Type: w.Type, Seq: w.SequenceNumber, OutputIndex: w.OutputIndex, ItemID: w.ItemID, Raw: data}
-	if ev.OutputIndex < 0 || w.ContentIndex < 0 || w.SummaryIndex < 0 {
-		return Event{}, InvalidParam(CodeInvalidValue, "output_index", "An index is negative.")
+	for _, index := range []struct {
+		name string
+		n    int
+	}{{"output_index", w.OutputIndex}, {"content_index", w.ContentIndex}, {"summary_index", w.SummaryIndex}} {
+		if index.n < 0 {
+			return Event{}, InvalidParam(CodeInvalidValue, index.name, "An index is negative.")
+		}
 	}
 	return ev, w.payload(&ev)
 }
@@ -189,19 +199,15 @@ func (w *wireEvent) text(name string) jsontext.Value {
 	}
 }
 
-// errorBody reads an error event in its nested or its flat form.
+// errorBody reads an error event in its nested or its flat form. What has an
+// unexpected type is left out: the rest may still say what went wrong.
 func (w *wireEvent) errorBody() *ErrorBody {
-	e := &ErrorBody{Code: Code(w.Code), Message: w.Message, Param: w.Param}
-	var nested struct {
-		Type    string  `json:"type"`
-		Code    *string `json:"code"`
-		Message string  `json:"message"`
-		Param   *string `json:"param"`
+	return &ErrorBody{
+		Type:    stringMember(w.Error, "type"),
+		Code:    Code(cmp.Or(stringMember(w.Error, "code"), stringOf(w.Code))),
+		Message: cmp.Or(stringMember(w.Error, "message"), stringOf(w.Message), stringOf(w.Error)),
+		Param:   nonEmpty(cmp.Or(stringMember(w.Error, "param"), stringOf(w.Param))),
 	}
-	if w.Error.Kind() == '{' && json.Unmarshal(w.Error, &nested) == nil {
-		e = &ErrorBody{Type: nested.Type, Code: Code(valueOr(nested.Code, "")), Message: nested.Message, Param: nested.Param}
-	}
-	return e
 }
 
 // decodeMember decodes a payload that its event cannot be without.

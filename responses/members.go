@@ -49,8 +49,10 @@ func member(obj jsontext.Value, name string) jsontext.Value {
 }
 
 // stringMember returns a member that is a string, else "".
-func stringMember(obj jsontext.Value, name string) string {
-	v := member(obj, name)
+func stringMember(obj jsontext.Value, name string) string { return stringOf(member(obj, name)) }
+
+// stringOf returns v if it is a string, else "".
+func stringOf(v jsontext.Value) string {
 	if v.Kind() != '"' {
 		return ""
 	}
