@@ -3,6 +3,7 @@ package openapitest
 import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -46,8 +47,23 @@ var (
 			Text: "hi", Annotations: []jsontext.Value{jsontext.Value(`{"type":"file_path","file_id":"f"}`)},
 		}}},
 	}
+	video = &responses.UnknownPart{Name: "acme:video", Raw: jsontext.Value(`{"type":"acme:video"}`)}
+	shown = &responses.Message{
+		ID: "msg_1", Role: responses.RoleAssistant, Status: responses.StatusCompleted,
+		Content: responses.Content{Parts: []responses.Part{video}},
+	}
 	custom = &responses.CustomToolCall{ID: "ctc_1", CallID: "call_1", Name: "patch", Status: responses.StatusCompleted}
 )
+
+// progress is an event of a type that the document does not have.
+func progress(typ string) []byte {
+	return fmt.Appendf(nil, `{"type":%q,"sequence_number":1,"item_id":"ws_1","output_index":0}`, typ)
+}
+
+// unknown is an item of a type that the document does not have.
+func unknown(typ string) *responses.UnknownItem {
+	return &responses.UnknownItem{Name: typ, ID: "ws_1", Raw: fmt.Appendf(nil, `{"type":%q,"id":"ws_1","status":"completed"}`, typ)}
+}
 
 // TestExceptionsAreNeeded makes, with the model itself, what each exception is
 // for. An exception that nothing here needs has to go.
@@ -74,6 +90,17 @@ func TestExceptionsAreNeeded(t *testing.T) {
 		{"annotation of another kind", (*Checker).CheckEvent, []byte(`{"type":"response.output_text.annotation.added","sequence_number":1,
 			"item_id":"msg_1","output_index":0,"content_index":0,"annotation_index":0,"annotation":{"type":"file_path","file_id":"f"}}`)},
 		{"annotation of another kind in the output", (*Checker).CheckResponse, answer(t, `{"model":"m"}`, cited)},
+		{"hosted tool begins", (*Checker).CheckEvent, progress("response.web_search_call.in_progress")},
+		{"hosted tool searches", (*Checker).CheckEvent, progress("response.web_search_call.searching")},
+		{"hosted tool is done", (*Checker).CheckEvent, progress("response.web_search_call.completed")},
+		{"hosted tool's item", (*Checker).CheckEvent, wire(t, responses.Event{Type: responses.EventItemAdded, Item: unknown("web_search_call")})},
+		{"hosted tool's item in the output", (*Checker).CheckResponse, answer(t, `{"model":"m"}`, unknown("web_search_call"))},
+		{"unknown event", (*Checker).CheckEvent, progress("acme:progress")},
+		{"unknown delta", (*Checker).CheckEvent, progress("acme:thing.delta")},
+		{"unknown item", (*Checker).CheckEvent, wire(t, responses.Event{Type: responses.EventItemAdded, Item: unknown("acme:thing")})},
+		{"unknown item in the output", (*Checker).CheckResponse, answer(t, `{"model":"m"}`, unknown("acme:thing"))},
+		{"unknown part", (*Checker).CheckEvent, wire(t, responses.Event{Type: responses.EventPartAdded, Part: video})},
+		{"unknown part in the output", (*Checker).CheckResponse, answer(t, `{"model":"m"}`, shown)},
 		{"new effort", (*Checker).CheckResponse, answer(t, `{"model":"m","reasoning":{"effort":"minimal"}}`)},
 	}
 	for _, tt := range tests {
