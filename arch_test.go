@@ -40,36 +40,38 @@ var (
 
 var layers = []row{
 	{layer: 0, pkg: "responses", why: "the model is what all others agree on"},
-	{layer: 0, pkg: "config", planned: true, why: "a file becomes a value; what is built from it is decided in standard"},
+	{layer: 0, pkg: "config", why: "a file becomes a value; what is built from it is decided in standard"},
 	{layer: 0, pkg: "internal/sse", why: "framing does not know what the events mean"},
 	{layer: 0, pkg: "internal/seal", why: "sealed envelopes carry bytes"},
 	{layer: 0, pkg: "internal/netguard", planned: true, why: "guarded dialling knows addresses only"},
 
 	{layer: 1, pkg: "upstream", imports: []string{"responses"}, why: "a contract speaks the model and names no driver"},
-	{layer: 1, pkg: "store", imports: []string{"responses"}, planned: true, why: "a contract speaks the model and names no backend"},
+	{layer: 1, pkg: "store", imports: []string{"responses"}, why: "a contract speaks the model and names no backend"},
 	{layer: 1, pkg: "tool", imports: []string{"responses"}, planned: true, why: "a contract speaks the model and names no tool"},
 
-	{layer: 2, pkg: "upstream/*", imports: with(base, "upstream"), planned: true, why: "one protocol each: N drivers are N packages"},
-	{layer: 2, pkg: "store/*", imports: with(base, "store"), planned: true, why: "one engine each"},
+	{layer: 2, pkg: "upstream/*", imports: with(base, "upstream"), why: "one protocol each: N drivers are N packages"},
+	{layer: 2, pkg: "store/*", imports: with(base, "store"), why: "one engine each"},
 	{layer: 2, pkg: "tool/*", imports: with(base, "tool"), planned: true, why: "one way to run a tool each"},
-	{layer: 2, pkg: "upstream/upstreamtest", imports: with(base, "upstream"), helper: true, planned: true, why: "the suite that every driver passes"},
-	{layer: 2, pkg: "store/storetest", imports: with(base, "store"), helper: true, planned: true, why: "the suite that every store passes"},
-	{layer: 2, pkg: "internal/fakeupstream", helper: true, why: "scripted providers write the foreign wire by hand, so that they cannot share our mistakes"},
+	{layer: 2, pkg: "upstream/upstreamtest", imports: with(base, "upstream", "internal/fakeupstream"), helper: true, why: "the suite that every driver passes"},
+	{layer: 2, pkg: "store/storetest", imports: with(base, "store"), helper: true, why: "the suite that every store passes"},
+	{layer: 1, pkg: "internal/fakeupstream", helper: true, why: "scripted providers write the foreign wire by hand, so that they cannot share our mistakes"},
 
-	{layer: 3, pkg: "internal/route", imports: with(base, contracts...), planned: true, why: "chooses among targets that it is given"},
-	{layer: 3, pkg: "internal/engine", imports: with(base, contracts...), planned: true, why: "appends to a log; sees no writer, no concrete driver, no concrete store"},
+	{layer: 2, pkg: "internal/openapitest", imports: []string{"responses"}, helper: true, why: "checks what we send against the published document"},
 
-	{layer: 4, pkg: "internal/server", imports: []string{"responses", "store", "upstream", "internal/engine", "internal/route", "internal/sse"}, planned: true, why: "reads logs; never sees a concrete driver"},
+	{layer: 3, pkg: "internal/route", imports: with(base, contracts...), why: "chooses among targets that it is given"},
+	{layer: 3, pkg: "internal/engine", imports: with(base, contracts...), why: "appends to a log; sees no writer, no concrete driver, no concrete store"},
+
+	{layer: 4, pkg: "internal/server", imports: []string{"responses", "store", "upstream", "internal/engine", "internal/route", "internal/sse"}, why: "reads logs; never sees a concrete driver"},
 	{layer: 4, pkg: "internal/relay", imports: []string{"responses", "store", "upstream", "internal/engine", "internal/route", "internal/sse"}, planned: true, why: "the byte path stands beside the server, not inside it"},
 
 	{layer: 5, pkg: ".", imports: with(base, with(contracts, inner...)...), why: "an embedder links only the engines that it hands over"},
 	{layer: 5, pkg: "internal/telemetry", imports: with(base, with(contracts, inner...)...), planned: true, why: "implements the hooks that the lower layers declare, so they import no metrics library"},
 
-	{layer: 6, pkg: "standard", imports: with(base, with(contracts, with(engines, with(inner, ".", "internal/telemetry")...)...)...), planned: true, why: "the only place that names concrete drivers, stores and tools"},
+	{layer: 6, pkg: "standard", imports: with(base, with(contracts, with(engines, with(inner, ".", "internal/telemetry")...)...)...), why: "the only place that names concrete drivers, stores and tools"},
 
-	{layer: 7, pkg: "cmd/antiphon", imports: []string{"standard", ".", "config"}, planned: true, why: "flags, signals and exit codes"},
-	{layer: 7, pkg: "cmd/fakeupstream", imports: []string{"standard", ".", "config", "internal/fakeupstream"}, planned: true, why: "the scripted provider as a process"},
-	{layer: 7, pkg: "bench", imports: []string{"standard", ".", "config", "internal/fakeupstream"}, planned: true, why: "measures the gateway as it is shipped"},
+	{layer: 7, pkg: "cmd/antiphon", imports: []string{"standard", ".", "config"}, why: "flags, signals and exit codes"},
+	{layer: 7, pkg: "cmd/fakeupstream", imports: []string{"standard", ".", "config", "internal/fakeupstream"}, why: "the scripted provider as a process"},
+	{layer: 7, pkg: "bench", imports: []string{".", "upstream", "upstream/*", "store/*"}, why: "measures the gateway as it is shipped, and counts allocations as an embedder who hands over a transport"},
 	{layer: 7, pkg: "conformance", imports: []string{"standard", ".", "config", "internal/fakeupstream"}, why: "looks at a running gateway from outside"},
 	{layer: 7, pkg: "examples/*", imports: with(contracts, with(engines, "responses", "config", ".", "standard")...), planned: true, why: "an embedder cannot import internal packages, so an example must not"},
 }
