@@ -45,7 +45,7 @@ func (s *Server) createResponse(x *exchange) error {
 func (s *Server) readRequest(x *exchange) (*responses.Request, error) {
 	if t := x.r.Header.Get("Content-Type"); t != "" {
 		if media, _, err := mime.ParseMediaType(t); err != nil || media != "application/json" {
-			return nil, responses.InvalidParam(responses.CodeMediaType, "", "Send application/json, not %s.", t)
+			return nil, responses.InvalidParam(responses.CodeMediaType, "", "Send JSON with the header Content-Type: application/json, not %s.", t)
 		}
 	}
 	if enc := x.r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
