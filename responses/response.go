@@ -105,7 +105,8 @@ func (u *Usage) Add(v *Usage) *Usage {
 
 // NewResponse returns the response object with which the answer to r begins:
 // in progress, nothing generated, the request's settings echoed and the API's
-// defaults where the client was silent.
+// defaults where the client was silent. Store is false: whoever stores the
+// response says so.
 func NewResponse(r *Request, id string, created time.Time) *Response {
 	resp := &Response{
 		ID:                id,

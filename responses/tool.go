@@ -86,7 +86,7 @@ type ToolChoice struct {
 	Name string `json:"name"`
 	// Tools are the tools of an allowed_tools object.
 	Tools []ToolRef `json:"tools"`
-	// Raw is the object as it came.
+	// Raw is the object as it came, nil if the choice was built in Go.
 	Raw jsontext.Value `json:",embed"`
 }
 
@@ -138,8 +138,12 @@ func (c *ToolChoice) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 
 // MarshalJSONTo writes the word, or the object as it came.
 func (c ToolChoice) MarshalJSONTo(enc *jsontext.Encoder) error {
-	if c.Type != "" {
+	switch {
+	case c.Type == "":
+		return enc.WriteToken(jsontext.String(c.Mode))
+	case c.Raw == nil:
+		return json.MarshalEncode(enc, &toolChoiceObject{Type: c.Type, Name: c.Name, Mode: c.Mode, Tools: c.Tools})
+	default:
 		return enc.WriteValue(c.Raw)
 	}
-	return enc.WriteToken(jsontext.String(c.Mode))
 }
