@@ -128,7 +128,8 @@ type shape struct {
 	class    class
 	index    string // content_index or summary_index; "" if it has none
 	text     string // the member that holds Text; "" if it has none
-	part     string // type of the part that the event belongs to; "" for the item's own text
+	part     string // type of the part that the event belongs to; "" if to none
+	item     string // type of the item whose own text it is; "" if of a part
 	logprobs bool
 }
 
@@ -162,8 +163,8 @@ var shapes = map[EventType]shape{
 	EventSummaryDelta:    {class: classDelta, index: "summary_index", text: "delta", part: TypeSummaryText},
 	EventSummaryDone:     {class: classTextDone, index: "summary_index", text: "text", part: TypeSummaryText},
 
-	EventArgumentsDelta:   {class: classDelta, text: "delta"},
-	EventArgumentsDone:    {class: classTextDone, text: "arguments"},
-	EventCustomInputDelta: {class: classDelta, text: "delta"},
-	EventCustomInputDone:  {class: classTextDone, text: "input"},
+	EventArgumentsDelta:   {class: classDelta, text: "delta", item: TypeFunctionCall},
+	EventArgumentsDone:    {class: classTextDone, text: "arguments", item: TypeFunctionCall},
+	EventCustomInputDelta: {class: classDelta, text: "delta", item: TypeCustomToolCall},
+	EventCustomInputDone:  {class: classTextDone, text: "input", item: TypeCustomToolCall},
 }

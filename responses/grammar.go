@@ -13,18 +13,20 @@ import (
 //	content: part.added → delta … → text.done → part.done
 //	call:    arguments.delta … → arguments.done, without parts
 //
-// Indexes count from zero without gaps, an item keeps its id, done events carry
-// what the deltas said, an incomplete item is the last one. Several items may be
-// open at once. Sequence numbers count from zero without gaps.
+// Indexes count from zero without gaps, the response and its items keep their
+// ids, done events carry what was said before, an incomplete item is the last
+// one. Several items may be open at once. Sequence numbers count from zero
+// without gaps. Text may come without deltas, whole in a done event.
 //
 // It needs memory for open items only, never for text. It is for one goroutine.
 type Grammar struct {
-	turn  bool // events of one turn: no lifecycle, no numbers, ends with EventTurnEnd
-	state grammarState
-	next  int64 // sequence number of the next event
-	items int   // how many were added
-	open  map[int]*openItem
-	// incomplete is set once an item ended so: nothing may follow it.
+	turn     bool // events of one turn: no lifecycle, no numbers, ends with EventTurnEnd
+	state    grammarState
+	next     int64  // sequence number of the next event
+	response string // id of the response
+	items    int    // how many were added
+	open     map[int]*openItem
+	// incomplete is set once an item ended so: no other may be added.
 	incomplete bool
 	seed       maphash.Seed
 }
@@ -34,6 +36,7 @@ type grammarState uint8
 const (
 	grammarStart   grammarState = iota
 	grammarCreated              // created was seen
+	grammarQueued               // queued was seen
 	grammarRunning              // in_progress was seen, or the turn began
 	grammarErrored              // an error event was seen: only failed may follow
 	grammarEnded
@@ -42,8 +45,14 @@ const (
 // openItem is an item between added and done.
 type openItem struct {
 	id, typ string
-	parts   map[string]int // index member → how many parts were added
-	part    *openPart      // the part that is open, or the item's own text
+	parts   map[string]*partList // by index member
+	part    *openPart            // the part that is open, or the item's own text
+}
+
+// partList is what is known of an item's content or summary.
+type partList struct {
+	added int
+	text  maphash.Hash // of the parts that are done
 }
 
 // openPart is a text between its first event and its done events.
@@ -51,7 +60,7 @@ type openPart struct {
 	index  string // content_index, summary_index, or "" for the item's own text
 	at     int
 	typ    string
-	hash   maphash.Hash // of the deltas so far, to compare with the done text
+	text   maphash.Hash // of what was said so far, to compare with the done events
 	deltas bool
 	done   bool // the text's done event was seen
 }
@@ -130,14 +139,16 @@ func (g *Grammar) lifecycle(ev *Event) error {
 	if g.turn {
 		return fmt.Errorf("a lifecycle event within a turn")
 	}
-	if ev.Response == nil {
-		return fmt.Errorf("no response in it")
-	}
 	switch {
+	case ev.Response == nil:
+		return fmt.Errorf("no response in it")
 	case ev.Type == EventCreated && g.state == grammarStart:
-		g.state = grammarCreated
+		g.state, g.response = grammarCreated, ev.Response.ID
+	case g.state != grammarStart && ev.Response.ID != g.response:
+		return fmt.Errorf("the response's id is %q, but it was created as %q", ev.Response.ID, g.response)
 	case ev.Type == EventQueued && g.state == grammarCreated:
-	case ev.Type == EventInProgress && g.state == grammarCreated:
+		g.state = grammarQueued
+	case ev.Type == EventInProgress && (g.state == grammarCreated || g.state == grammarQueued):
 		g.state = grammarRunning
 	case ev.Type == EventFailed && g.state != grammarStart:
 		return g.failed(ev)
@@ -236,9 +247,45 @@ func (g *Grammar) itemDone(it *openItem, ev *Event) error {
 	case it.part != nil && !it.part.done:
 		return fmt.Errorf("its text has no done event")
 	}
-	g.incomplete = ItemStatus(ev.Item) == StatusIncomplete
+	if ItemStatus(ev.Item) == StatusIncomplete {
+		if ev.OutputIndex != g.items-1 {
+			return fmt.Errorf("it is incomplete, but not the last item")
+		}
+		g.incomplete = true
+	}
 	delete(g.open, ev.OutputIndex)
+	return g.saidAs(it, ev.Item)
+}
+
+// saidAs compares the item with what its events said, where they said it. A call
+// may leave its arguments to the events.
+func (g *Grammar) saidAs(open *openItem, done Item) error {
+	inParts := func(index string, parts []Part) bool {
+		list := open.parts[index]
+		return list == nil || g.sameText(&list.text, TextOf(parts))
+	}
+	inCall := func(text string) bool {
+		return open.part == nil || text == "" || g.sameText(&open.part.text, text)
+	}
+	same := true
+	switch it := done.(type) {
+	case *Message:
+		same = inParts("content_index", it.Content.Parts)
+	case *Reasoning:
+		same = inParts("content_index", it.Content) && inParts("summary_index", it.Summary)
+	case *FunctionCall:
+		same = inCall(it.Arguments)
+	case *CustomToolCall:
+		same = inCall(it.Input)
+	}
+	if !same {
+		return fmt.Errorf("its text is not what the events before said")
+	}
 	return nil
+}
+
+func (g *Grammar) sameText(said *maphash.Hash, text string) bool {
+	return said.Sum64() == maphash.String(g.seed, text)
 }
 
 // content checks an event within an item.
@@ -247,10 +294,15 @@ func (g *Grammar) content(it *openItem, sh shape, ev *Event) error {
 	case classPartAdded:
 		return g.partAdded(it, sh, ev)
 	case classPartDone:
-		return it.partDone(sh, ev)
+		return g.partDone(it, sh, ev)
 	}
-	if sh.part == "" && it.part == nil { // the item's own text begins with its first event
-		it.part = g.newPart(sh.index, 0, "")
+	if sh.item != "" {
+		if it.typ != sh.item {
+			return fmt.Errorf("it belongs to a %s, but item %d is a %s", sh.item, ev.OutputIndex, it.typ)
+		}
+		if it.part == nil { // the item's own text begins with its first event
+			it.part = g.newPart(sh.index, 0, "")
+		}
 	}
 	p := it.part
 	if p == nil || p.index != sh.index || p.at != ev.Index || p.typ != sh.part {
@@ -262,11 +314,13 @@ func (g *Grammar) content(it *openItem, sh shape, ev *Event) error {
 	switch sh.class {
 	case classDelta:
 		p.deltas = true
-		p.hash.WriteString(ev.Text)
+		p.text.WriteString(ev.Text)
 	case classTextDone:
 		p.done = true
 		// Deltas may be missing altogether, but not in part.
-		if p.deltas && p.hash.Sum64() != maphash.String(g.seed, ev.Text) {
+		if !p.deltas {
+			p.text.WriteString(ev.Text)
+		} else if !g.sameText(&p.text, ev.Text) {
 			return fmt.Errorf("the text is not what the deltas said")
 		}
 	}
@@ -275,28 +329,36 @@ func (g *Grammar) content(it *openItem, sh shape, ev *Event) error {
 
 func (g *Grammar) newPart(index string, at int, typ string) *openPart {
 	p := &openPart{index: index, at: at, typ: typ}
-	p.hash.SetSeed(g.seed)
+	p.text.SetSeed(g.seed)
 	return p
 }
 
 func (g *Grammar) partAdded(it *openItem, sh shape, ev *Event) error {
+	list := it.parts[sh.index]
+	if list == nil {
+		list = new(partList)
+		list.text.SetSeed(g.seed)
+	}
 	switch {
 	case ev.Part == nil:
 		return fmt.Errorf("no part in it")
+	case it.typ == TypeFunctionCall || it.typ == TypeCustomToolCall:
+		return fmt.Errorf("item %d is a %s, which has no parts", ev.OutputIndex, it.typ)
 	case it.part != nil:
 		return fmt.Errorf("part %d is still open", it.part.at)
-	case ev.Index != it.parts[sh.index]:
-		return fmt.Errorf("%s is %d, not %d", sh.index, ev.Index, it.parts[sh.index])
+	case ev.Index != list.added:
+		return fmt.Errorf("%s is %d, not %d", sh.index, ev.Index, list.added)
 	}
 	if it.parts == nil {
-		it.parts = map[string]int{}
+		it.parts = map[string]*partList{}
 	}
-	it.parts[sh.index]++
+	it.parts[sh.index] = list
+	list.added++
 	it.part = g.newPart(sh.index, ev.Index, ev.Part.Type())
 	return nil
 }
 
-func (it *openItem) partDone(sh shape, ev *Event) error {
+func (g *Grammar) partDone(it *openItem, sh shape, ev *Event) error {
 	p := it.part
 	switch {
 	case ev.Part == nil:
@@ -308,6 +370,11 @@ func (it *openItem) partDone(sh shape, ev *Event) error {
 	case p.deltas && !p.done:
 		return fmt.Errorf("the part's text has no done event")
 	}
+	text := TextOf([]Part{ev.Part})
+	if p.done && !g.sameText(&p.text, text) {
+		return fmt.Errorf("the part's text is not what the events before said")
+	}
+	it.parts[sh.index].text.WriteString(text)
 	it.part = nil
 	return nil
 }
