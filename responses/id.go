@@ -18,6 +18,7 @@ const (
 	PrefixReasoning      = "rs_"
 	PrefixCall           = "call_"
 	PrefixCompaction     = "cmp_"
+	PrefixToolSearchCall = "tsc_"
 )
 
 // maxIDLength is what clients and servers accept (R17).
@@ -88,6 +89,8 @@ func ItemPrefix(typ string) string {
 		return PrefixReasoning
 	case TypeCompaction:
 		return PrefixCompaction
+	case TypeToolSearchCall:
+		return PrefixToolSearchCall
 	}
 	return ""
 }

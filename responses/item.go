@@ -12,6 +12,8 @@ type Item interface {
 	Type() string
 	// ItemID is the item's id, "" if it has none.
 	ItemID() string
+	// withID returns a copy with another id, and closes the interface.
+	withID(id string) Item
 }
 
 // The type words of the items we act on.
@@ -24,6 +26,10 @@ const (
 	TypeReasoning            = "reasoning"
 	TypeItemReference        = "item_reference"
 	TypeCompaction           = "compaction"
+	TypeCompactionTrigger    = "compaction_trigger"
+	TypeAdditionalTools      = "additional_tools"
+	TypeToolSearchCall       = "tool_search_call"
+	TypeToolSearchOutput     = "tool_search_output"
 )
 
 // A Status is the state of an item or of a response.
@@ -128,6 +134,43 @@ type (
 		EncryptedContent string            `json:"encrypted_content"`
 		Extra            jsontext.Value    `json:",embed"`
 	}
+	// CompactionTrigger, as the last item, asks for a [Compaction] of all that
+	// comes before it, instead of an answer.
+	CompactionTrigger struct {
+		Kind  kind[*CompactionTrigger] `json:"type"`
+		ID    string                   `json:"id,omitzero"`
+		Extra jsontext.Value           `json:",embed"`
+	}
+	// AdditionalTools brings tools in the course of a conversation, beside those
+	// of the request.
+	AdditionalTools struct {
+		Kind  kind[*AdditionalTools] `json:"type"`
+		ID    string                 `json:"id,omitzero"`
+		Role  Role                   `json:"role,omitzero"`
+		Tools []Tool                 `json:"tools"`
+		Extra jsontext.Value         `json:",embed"`
+	}
+	// ToolSearchCall is a model's search for tools. Unlike those of a function
+	// call, its arguments are a JSON value.
+	ToolSearchCall struct {
+		Kind      kind[*ToolSearchCall] `json:"type"`
+		ID        string                `json:"id,omitzero"`
+		CallID    string                `json:"call_id,omitzero"`
+		Execution string                `json:"execution,omitzero"`
+		Arguments jsontext.Value        `json:"arguments,omitzero"`
+		Status    Status                `json:"status,omitzero"`
+		Extra     jsontext.Value        `json:",embed"`
+	}
+	// ToolSearchOutput brings the tools that a search found.
+	ToolSearchOutput struct {
+		Kind      kind[*ToolSearchOutput] `json:"type"`
+		ID        string                  `json:"id,omitzero"`
+		CallID    string                  `json:"call_id,omitzero"`
+		Execution string                  `json:"execution,omitzero"`
+		Tools     []Tool                  `json:"tools"`
+		Status    Status                  `json:"status,omitzero"`
+		Extra     jsontext.Value          `json:",embed"`
+	}
 	// UnknownItem is an item of a kind this version does not act on, unchanged.
 	// Only its id can be changed, with [WithItemID].
 	UnknownItem struct {
@@ -145,6 +188,10 @@ func (*CustomToolCallOutput) Type() string { return TypeCustomToolCallOutput }
 func (*Reasoning) Type() string            { return TypeReasoning }
 func (*ItemReference) Type() string        { return TypeItemReference }
 func (*Compaction) Type() string           { return TypeCompaction }
+func (*CompactionTrigger) Type() string    { return TypeCompactionTrigger }
+func (*AdditionalTools) Type() string      { return TypeAdditionalTools }
+func (*ToolSearchCall) Type() string       { return TypeToolSearchCall }
+func (*ToolSearchOutput) Type() string     { return TypeToolSearchOutput }
 func (it *UnknownItem) Type() string       { return it.Name }
 
 func (it *Message) ItemID() string              { return it.ID }
@@ -155,6 +202,10 @@ func (it *CustomToolCallOutput) ItemID() string { return it.ID }
 func (it *Reasoning) ItemID() string            { return it.ID }
 func (it *ItemReference) ItemID() string        { return it.ID }
 func (it *Compaction) ItemID() string           { return it.ID }
+func (it *CompactionTrigger) ItemID() string    { return it.ID }
+func (it *AdditionalTools) ItemID() string      { return it.ID }
+func (it *ToolSearchCall) ItemID() string       { return it.ID }
+func (it *ToolSearchOutput) ItemID() string     { return it.ID }
 func (it *UnknownItem) ItemID() string          { return it.ID }
 
 // MarshalJSONTo writes the item as it came.
@@ -179,53 +230,40 @@ func newItem(typ string) Item {
 		return new(ItemReference)
 	case TypeCompaction:
 		return new(Compaction)
+	case TypeCompactionTrigger:
+		return new(CompactionTrigger)
+	case TypeAdditionalTools:
+		return new(AdditionalTools)
+	case TypeToolSearchCall:
+		return new(ToolSearchCall)
+	case TypeToolSearchOutput:
+		return new(ToolSearchOutput)
 	}
 	return nil
 }
 
 // WithItemID returns a copy of it with the given id.
-func WithItemID(it Item, id string) Item {
-	switch it := it.(type) {
-	case *Message:
-		c := *it
-		c.ID = id
-		return &c
-	case *FunctionCall:
-		c := *it
-		c.ID = id
-		return &c
-	case *FunctionCallOutput:
-		c := *it
-		c.ID = id
-		return &c
-	case *CustomToolCall:
-		c := *it
-		c.ID = id
-		return &c
-	case *CustomToolCallOutput:
-		c := *it
-		c.ID = id
-		return &c
-	case *Reasoning:
-		c := *it
-		c.ID = id
-		return &c
-	case *ItemReference:
-		c := *it
-		c.ID = id
-		return &c
-	case *Compaction:
-		c := *it
-		c.ID = id
-		return &c
-	case *UnknownItem:
-		raw, err := SetMembers(it.Raw, Member{Name: "id", Value: quote(id)})
-		if err != nil {
-			return it // Raw came from the decoder, so it is an object
-		}
-		return &UnknownItem{Name: it.Name, ID: id, Raw: raw}
+func WithItemID(it Item, id string) Item { return it.withID(id) }
+
+func (it Message) withID(id string) Item              { it.ID = id; return &it }
+func (it FunctionCall) withID(id string) Item         { it.ID = id; return &it }
+func (it FunctionCallOutput) withID(id string) Item   { it.ID = id; return &it }
+func (it CustomToolCall) withID(id string) Item       { it.ID = id; return &it }
+func (it CustomToolCallOutput) withID(id string) Item { it.ID = id; return &it }
+func (it Reasoning) withID(id string) Item            { it.ID = id; return &it }
+func (it ItemReference) withID(id string) Item        { it.ID = id; return &it }
+func (it Compaction) withID(id string) Item           { it.ID = id; return &it }
+func (it CompactionTrigger) withID(id string) Item    { it.ID = id; return &it }
+func (it AdditionalTools) withID(id string) Item      { it.ID = id; return &it }
+func (it ToolSearchCall) withID(id string) Item       { it.ID = id; return &it }
+func (it ToolSearchOutput) withID(id string) Item     { it.ID = id; return &it }
+
+func (it *UnknownItem) withID(id string) Item {
+	raw, err := SetMembers(it.Raw, Member{Name: "id", Value: quote(id)})
+	if err != nil {
+		return it // Raw came from the decoder, so it is an object
 	}
-	return it
+	return &UnknownItem{Name: it.Name, ID: id, Raw: raw}
 }
 
 // ItemStatus returns the status member of it, "" if it has none.
@@ -242,6 +280,10 @@ func ItemStatus(it Item) Status {
 	case *CustomToolCallOutput:
 		return it.Status
 	case *Reasoning:
+		return it.Status
+	case *ToolSearchCall:
+		return it.Status
+	case *ToolSearchOutput:
 		return it.Status
 	case *UnknownItem:
 		return Status(stringMember(it.Raw, "status"))

@@ -25,12 +25,13 @@ import (
 var implementations = []any{
 	responses.Message{}, responses.FunctionCall{}, responses.FunctionCallOutput{},
 	responses.CustomToolCall{}, responses.CustomToolCallOutput{}, responses.Reasoning{},
-	responses.ItemReference{}, responses.Compaction{}, responses.UnknownItem{},
+	responses.ItemReference{}, responses.Compaction{}, responses.CompactionTrigger{},
+	responses.AdditionalTools{}, responses.ToolSearchCall{}, responses.ToolSearchOutput{}, responses.UnknownItem{},
 
 	responses.InputText{}, responses.InputImage{}, responses.InputFile{}, responses.OutputText{},
 	responses.Refusal{}, responses.SummaryText{}, responses.ReasoningText{}, responses.UnknownPart{},
 
-	responses.FunctionTool{}, responses.CustomTool{}, responses.UnknownTool{},
+	responses.FunctionTool{}, responses.CustomTool{}, responses.NamespaceTool{}, responses.ToolSearch{}, responses.UnknownTool{},
 }
 
 // notKept are structs without a place for unknown members, and why.

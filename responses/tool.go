@@ -14,8 +14,10 @@ type Tool interface {
 
 // The type words of the tools we act on.
 const (
-	TypeFunction = "function"
-	TypeCustom   = "custom"
+	TypeFunction   = "function"
+	TypeCustom     = "custom"
+	TypeNamespace  = "namespace"
+	TypeToolSearch = "tool_search"
 )
 
 type (
@@ -39,6 +41,24 @@ type (
 		Format      jsontext.Value    `json:"format,omitzero"`
 		Extra       jsontext.Value    `json:",embed"`
 	}
+	// NamespaceTool is a group of tools under a name of its own. A call of one of
+	// them carries the namespace beside the name.
+	NamespaceTool struct {
+		Kind        kind[*NamespaceTool] `json:"type"`
+		Name        string               `json:"name"`
+		Description string               `json:"description,omitzero"`
+		Tools       []Tool               `json:"tools"`
+		Extra       jsontext.Value       `json:",embed"`
+	}
+	// ToolSearch lets the model look for tools that were not sent. Where
+	// Execution is "client", it is a call that the client answers.
+	ToolSearch struct {
+		Kind        kind[*ToolSearch] `json:"type"`
+		Execution   string            `json:"execution,omitzero"`
+		Description string            `json:"description,omitzero"`
+		Parameters  jsontext.Value    `json:"parameters,omitzero"`
+		Extra       jsontext.Value    `json:",embed"`
+	}
 	// UnknownTool is a tool of a kind this version does not act on, unchanged.
 	UnknownTool struct {
 		Name string         `json:"type"`
@@ -48,6 +68,8 @@ type (
 
 func (*FunctionTool) Type() string  { return TypeFunction }
 func (*CustomTool) Type() string    { return TypeCustom }
+func (*NamespaceTool) Type() string { return TypeNamespace }
+func (*ToolSearch) Type() string    { return TypeToolSearch }
 func (t *UnknownTool) Type() string { return t.Name }
 
 // MarshalJSONTo writes the tool as it came.
@@ -60,6 +82,10 @@ func newTool(typ string) Tool {
 		return new(FunctionTool)
 	case TypeCustom:
 		return new(CustomTool)
+	case TypeNamespace:
+		return new(NamespaceTool)
+	case TypeToolSearch:
+		return new(ToolSearch)
 	}
 	return nil
 }

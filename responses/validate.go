@@ -247,16 +247,20 @@ func (r *Request) validateToolRef(at, typ, name string) error {
 	return InvalidParam(CodeInvalidValue, at, "There is no %s tool named %q in `tools`.", typ, name)
 }
 
-// bringsTools reports whether tools may come from elsewhere than `tools`: some
-// clients send them as input items, and some kinds of tools contain others.
+// bringsTools reports whether tools may come from elsewhere than the top level
+// of `tools`: some clients send them as input items, and some kinds of tools
+// contain or find others.
 func (r *Request) bringsTools() bool {
 	for _, it := range r.Input.Items {
-		if it.Type() == "additional_tools" {
+		switch it.(type) {
+		case *AdditionalTools, *ToolSearchOutput:
 			return true
 		}
 	}
 	for _, t := range r.Tools {
-		if _, ok := t.(*UnknownTool); ok {
+		switch t.(type) {
+		case *FunctionTool, *CustomTool:
+		default:
 			return true
 		}
 	}
