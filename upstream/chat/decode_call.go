@@ -78,7 +78,7 @@ func (k *call) endsBefore(delta *callDelta) bool {
 		return false
 	case delta.ID != "" && k.id != "" && delta.ID != k.id:
 		return true
-	case k.lastByte == 0:
+	case k.item == nil:
 		// Without a number, another name is another call. With one, it is
 		// another piece of the name.
 		return delta.Index == nil && k.name != "" && name != k.name

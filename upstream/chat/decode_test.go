@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -20,8 +19,8 @@ func newTestDecoder() *decoder {
 	return newDecoder(responses.NewComposer(0, time.Now), map[string]bool{"patch": true})
 }
 
-// decodeItems pushes chunks and returns the items that are done, as
-// type:name:arguments or type:text, and the end.
+// decodeItems pushes chunks and returns the items that they make, as
+// call:name:arguments or text:text, and the end.
 func decodeItems(d *decoder, chunks ...string) ([]string, *responses.TurnEnd, error) {
 	for _, c := range chunks {
 		if err := d.Push([]byte(c)); err != nil {
@@ -31,20 +30,20 @@ func decodeItems(d *decoder, chunks ...string) ([]string, *responses.TurnEnd, er
 	if err := d.End(); err != nil {
 		return nil, nil, err
 	}
-	var items []string
+	var fold responses.Fold
 	var end *responses.TurnEnd
 	for _, ev := range d.out.Take() {
-		switch it := ev.Item.(type) {
-		case *responses.FunctionCall:
-			if ev.Type == responses.EventItemDone {
-				items = append(items, "call:"+it.Name+":"+it.Arguments)
-			}
-		case *responses.Message:
-			if ev.Type == responses.EventItemDone {
-				items = append(items, "text:"+it.Content.Text())
-			}
-		}
+		fold.Add(&ev)
 		end = ev.End
+	}
+	var items []string
+	for _, it := range fold.Output() {
+		switch it := it.(type) {
+		case *responses.FunctionCall:
+			items = append(items, "call:"+it.Name+":"+it.Arguments)
+		case *responses.Message:
+			items = append(items, "text:"+it.Content.Text())
+		}
 	}
 	return items, end, nil
 }
@@ -108,6 +107,23 @@ func TestCallIdentity(t *testing.T) {
 			want: []string{"call:f:{}" + " ", "call:f:{}", "call:g:{}"},
 		},
 		{
+			name: "one number, no ids, another name",
+			chunks: []string{
+				toolChunk(`{"index":0,"function":{"name":"f","arguments":"{}"}}`),
+				toolChunk(`{"index":0,"function":{"name":"g","arguments":""}}`),
+				toolChunk(`{"index":0,"function":{"arguments":"{\"x\":1}"}}`),
+			},
+			want: []string{"call:f:{}", `call:g:{"x":1}`},
+		},
+		{
+			name: "one id, arguments that look like two objects",
+			chunks: []string{
+				toolChunk(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":\"}"}}`),
+				toolChunk(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"}"}}`),
+			},
+			want: []string{`call:f:{"x":"}{"}`},
+		},
+		{
 			name:   "names only, no numbers and no ids",
 			chunks: []string{toolChunk(`{"function":{"name":"f"}},{"function":{"name":"g"}}`)},
 			want:   []string{"call:f:{}", "call:g:{}"},
@@ -128,6 +144,15 @@ func TestCallIdentity(t *testing.T) {
 				toolChunk(`{"index":0,"id":"","function":{"name":null,"arguments":null}}`),
 			},
 			want: []string{"call:f:{}"},
+		},
+		{
+			name: "another name after the call has begun",
+			chunks: []string{
+				toolChunk(`{"index":0,"function":{"name":"f"}}`),
+				`{"choices":[{"index":0,"delta":{"content":"Hm."}}]}`,
+				toolChunk(`{"index":0,"function":{"name":"g","arguments":"{}"}}`),
+			},
+			want: []string{"call:f:{}", "text:Hm.", "call:g:{}"},
 		},
 		{
 			name: "text between pieces",
@@ -213,6 +238,41 @@ func TestSkipMalformed(t *testing.T) {
 	}
 }
 
+// TestErrorChunk: what is a failure inside an answer, beyond the shapes in the
+// goldens, and what is none.
+func TestErrorChunk(t *testing.T) {
+	t.Parallel()
+	const usage = `{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2}}`
+	tests := []struct {
+		name   string
+		chunks []string
+		want   responses.Code // "" means that the turn ends well
+	}{
+		{"null", []string{`{"error":null,"choices":[]}`}, ""},
+		{"empty text", []string{`{"error":"","choices":[]}`}, ""},
+		{"some other object", []string{`{"object":"progress","message":"Loading."}`}, ""},
+		{"empty object", []string{`{"error":{}}`}, responses.CodeUpstream},
+		{"members of other types", []string{`{"error":{"message":["a"],"code":true}}`}, responses.CodeUpstream},
+		{"beside choices", []string{`{"choices":[{"delta":{"content":""},"finish_reason":"error"}],"error":{"code":429,"message":"Later."}}`}, responses.CodeRateLimit},
+		{"a code of our own", []string{`{"error":{"code":"context_length_exceeded","message":"Too long."}}`}, responses.CodeContextLength},
+		{"a number that is no status", []string{`{"error":{"code":7,"type":"invalid_request_error"}}`}, responses.CodeInvalidRequest},
+		{"bare, after usage", []string{usage, `{"object":"error","message":"No.","code":503}`}, responses.CodeOverloaded},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, _, err := decodeItems(newTestDecoder(), append(tt.chunks, stopChunk)...)
+			var got responses.Code
+			if err != nil {
+				got = responses.AsError(err).Code
+			}
+			if got != tt.want {
+				t.Errorf("the turn ended with %v, want code %q", err, tt.want)
+			}
+		})
+	}
+}
+
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	usage := func(in, cached, out, reasoning, total int64) *responses.Usage {
@@ -263,7 +323,9 @@ func FuzzDecode(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte, streamed bool) {
-		s := &stream{ctx: context.Background(), body: io.NopCloser(bytes.NewReader(body)), dec: newTestDecoder()}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		s := &stream{ctx: ctx, cancel: cancel, body: bytes.NewReader(body), dec: newTestDecoder()}
 		events := s.whole
 		if streamed {
 			events = s.frames

@@ -93,7 +93,7 @@ func (d *driver) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, 
 	}
 	shard, _ := responses.Shard(t.RunID)
 	dec := newDecoder(responses.NewComposer(shard, time.Now), enc.custom)
-	s := &stream{ctx: ctx, body: resp.Body, dec: dec}
+	s := &stream{ctx: ctx, cancel: cancel, body: resp.Body, dec: dec}
 	events := s.whole
 	if upstream.Streams(resp) {
 		events, dec.skipMalformed = s.frames, d.opts.SkipMalformed

@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -28,19 +29,24 @@ var doneMark = []byte("[DONE]")
 // stream is an answer that is being read. Its methods frames and whole are the
 // two forms of upstream.Stream.Events.
 type stream struct {
-	ctx  context.Context
-	body io.ReadCloser
-	dec  *decoder
+	ctx    context.Context // of the request; reads of body fail once it is done
+	cancel context.CancelCauseFunc
+	body   io.Reader
+	dec    *decoder
 
-	patience *time.Timer // closes the body of a server that has nothing more to say
+	patience *time.Timer // cancels with errEnough
 }
+
+// errEnough is the cause with which reading ends when the server has finished
+// and has had its time for last words.
+var errEnough = errors.New("the answer is whole")
 
 // frames yields the events of an event stream.
 func (s *stream) frames(yield func(responses.Event, error) bool) {
 	defer s.stopWaiting()
 	for frame, err := range sse.Read(s.body, nil) {
 		switch {
-		case err != nil && s.dec.finished() && s.ctx.Err() == nil:
+		case err != nil && s.dec.finished() && s.wanted():
 			// The answer was whole; only the end of the stream was lost.
 			s.end(yield)
 			return
@@ -117,16 +123,22 @@ func (s *stream) end(yield func(responses.Event, error) bool) {
 	s.hand(yield)
 }
 
+// wanted reports whether nobody but us has ended the reading.
+func (s *stream) wanted() bool {
+	cause := context.Cause(s.ctx)
+	return cause == nil || cause == errEnough
+}
+
 // drain reads to the end of the body.
 func (s *stream) drain() {
 	s.wait(afterDone)
 	io.Copy(io.Discard, s.body) // an error means that the connection is lost, as it would be without this
 }
 
-// wait gives the server d to send its next byte.
+// wait gives the server d to say more.
 func (s *stream) wait(d time.Duration) {
 	if s.patience == nil {
-		s.patience = time.AfterFunc(d, func() { s.body.Close() })
+		s.patience = time.AfterFunc(d, func() { s.cancel(errEnough) })
 		return
 	}
 	s.patience.Reset(d)

@@ -21,6 +21,13 @@ const (
 	sayNothing = ""
 )
 
+// newTestStream returns a stream that reads r as HTTP would: until ctx ends.
+func newTestStream(ctx context.Context, r *io.PipeReader) *stream {
+	ctx, cancel := context.WithCancelCause(ctx)
+	context.AfterFunc(ctx, func() { r.CloseWithError(context.Cause(ctx)) })
+	return &stream{ctx: ctx, cancel: cancel, body: r, dec: newTestDecoder()}
+}
+
 // TestLastWords: a server that does not end its stream cannot keep the turn
 // open, and one that is a little late loses nothing.
 func TestLastWords(t *testing.T) {
@@ -81,8 +88,7 @@ func TestLastWords(t *testing.T) {
 					}
 				})
 				start := time.Now()
-				s := &stream{ctx: t.Context(), body: r, dec: newTestDecoder()}
-				end, err := readEnd(s.frames, nil)
+				end, err := readEnd(newTestStream(t.Context(), r).frames, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -107,8 +113,7 @@ func TestSlowReader(t *testing.T) {
 			io.WriteString(w, sayStop+sayHello)
 			io.WriteString(w, sayUsage+sayDone)
 		}()
-		s := &stream{ctx: t.Context(), body: r, dec: newTestDecoder()}
-		end, err := readEnd(s.frames, func() { time.Sleep(2 * afterFinish) })
+		end, err := readEnd(newTestStream(t.Context(), r).frames, func() { time.Sleep(2 * afterFinish) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,10 +148,8 @@ func TestCancelAfterFinish(t *testing.T) {
 			io.WriteString(w, sayHello+sayStop)
 			time.Sleep(time.Second)
 			cancel(left)
-			w.CloseWithError(context.Canceled)
 		}()
-		s := &stream{ctx: ctx, body: r, dec: newTestDecoder()}
-		if _, err := readEnd(s.frames, nil); !errors.Is(err, left) {
+		if _, err := readEnd(newTestStream(ctx, r).frames, nil); !errors.Is(err, left) {
 			t.Errorf("the turn ended with %v, want the cause of the context", err)
 		}
 	})
@@ -154,7 +157,7 @@ func TestCancelAfterFinish(t *testing.T) {
 
 func TestWholeAnswerIsBounded(t *testing.T) {
 	t.Parallel()
-	s := &stream{ctx: t.Context(), body: io.NopCloser(spaces{}), dec: newTestDecoder()}
+	s := &stream{ctx: t.Context(), body: spaces{}, dec: newTestDecoder()}
 	_, err := readEnd(s.whole, nil)
 	if e := responses.AsError(err); e == nil || e.Code != responses.CodeUpstream {
 		t.Errorf("an endless answer: %v, want a failure of the upstream", err)
