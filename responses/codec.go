@@ -237,7 +237,7 @@ func checkStructNames(v reflect.Value, at string) error {
 	info := structInfoOf(v.Type())
 	if info.extra >= 0 {
 		extra := jsontext.Value(v.Field(info.extra).Bytes())
-		for name := range members(extra) {
+		for name := range Members(extra) {
 			if known, ok := info.folded[foldCase(name)]; ok && name != known {
 				return InvalidParam(CodeInvalidJSON, joinParam(at, name), "Unknown member %q: did you mean %q? Names are case-sensitive.", name, known)
 			}

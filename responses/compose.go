@@ -3,6 +3,8 @@ package responses
 import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -11,7 +13,7 @@ import (
 // reasoning and calls as they come; the composer opens and closes items and
 // parts around them, gives them ids and indexes, and fills every member that
 // clients rely on. What it makes is legal by [Grammar] whatever the order of the
-// calls.
+// calls; after [Composer.End] it makes nothing more.
 //
 // It is for one goroutine. Take the events after each call.
 type Composer struct {
@@ -20,6 +22,7 @@ type Composer struct {
 	items int // items added so far
 	text  *composedText
 	calls []*ComposedCall // those that are open
+	ended bool
 }
 
 // NewComposer returns a composer whose items get ids in the given shard.
@@ -35,7 +38,12 @@ func (c *Composer) Take() []Event {
 	return out
 }
 
-func (c *Composer) emit(ev Event) { c.out = append(c.out, ev) }
+// emit adds an event, unless the turn has ended: what comes late is dropped.
+func (c *Composer) emit(ev Event) {
+	if !c.ended {
+		c.out = append(c.out, ev)
+	}
+}
 
 // composedText is the open message or reasoning item.
 type composedText struct {
@@ -59,10 +67,26 @@ var partEvents = map[string]struct{ added, delta, textDone, partDone EventType }
 
 // Text adds to the answer's text.
 func (c *Composer) Text(s string, logprobs []LogProb) {
+	logprobs = withTopLogprobs(logprobs)
 	c.delta(TypeMessage, TypeOutputText, s, logprobs)
 	if c.text != nil {
 		c.text.logprobs = append(c.text.logprobs, logprobs...)
 	}
+}
+
+// withTopLogprobs returns list with a top_logprobs member in every element, as
+// readers require, also where the upstream has none to tell.
+func withTopLogprobs(list []LogProb) []LogProb {
+	if !slices.ContainsFunc(list, func(p LogProb) bool { return p.TopLogprobs == nil }) {
+		return list
+	}
+	list = slices.Clone(list)
+	for i := range list {
+		if list[i].TopLogprobs == nil {
+			list[i].TopLogprobs = []LogProb{}
+		}
+	}
+	return list
 }
 
 // Refusal adds to the text of a refusal.
@@ -96,6 +120,7 @@ func (c *Composer) delta(itemType, partType, s string, logprobs []LogProb) {
 	if s == "" && len(logprobs) == 0 {
 		return
 	}
+	s = validText(s)
 	c.openPart(itemType, partType)
 	t := c.text
 	t.text = append(t.text, s...)
@@ -103,6 +128,10 @@ func (c *Composer) delta(itemType, partType, s string, logprobs []LogProb) {
 		Type: partEvents[partType].delta, OutputIndex: t.index, ItemID: t.id, Index: len(t.parts), Text: s, Logprobs: logprobs,
 	})
 }
+
+// validText replaces what is not UTF-8, which JSON cannot carry. It is done piece
+// by piece, so that the deltas say the same as the whole.
+func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // openPart makes sure that a part of the given kind is open in an item of the
 // given kind, closing what is in the way.
@@ -175,89 +204,6 @@ func (c *Composer) closeText(status Status) {
 	c.text = nil
 }
 
-// A ComposedCall is a tool call that is being composed. Several may be open at
-// once; their events carry their own index and id.
-type ComposedCall struct {
-	c      *Composer
-	index  int
-	id     string
-	callID string
-	name   string
-	custom func(arguments string) string // nil for a function
-	args   []byte
-	done   bool
-}
-
-// FunctionCall begins a call of a function. An empty or unusable call id is
-// replaced by one of our own.
-func (c *Composer) FunctionCall(callID, name string) *ComposedCall {
-	return c.call(callID, name, PrefixFunctionCall, nil)
-}
-
-// CustomToolCall begins a call of a free-form tool whose input the model writes
-// inside the arguments of a stand-in function. input takes it out of the whole
-// arguments; the client sees it at the end of the call, in one piece.
-func (c *Composer) CustomToolCall(callID, name string, input func(arguments string) string) *ComposedCall {
-	return c.call(callID, name, PrefixCustomToolCall, input)
-}
-
-func (c *Composer) call(callID, name, prefix string, custom func(string) string) *ComposedCall {
-	c.closeText(StatusCompleted)
-	if !ValidID("", callID) {
-		callID = c.newID(PrefixCall)
-	}
-	call := &ComposedCall{c: c, index: c.items, id: c.newID(prefix), callID: callID, name: name, custom: custom}
-	c.items++
-	c.calls = append(c.calls, call)
-	c.emit(Event{Type: EventItemAdded, OutputIndex: call.index, Item: call.item(StatusInProgress)})
-	return call
-}
-
-// Arguments adds to the call's arguments.
-func (k *ComposedCall) Arguments(s string) {
-	if s == "" || k.done {
-		return
-	}
-	k.args = append(k.args, s...)
-	if k.custom == nil {
-		k.c.emit(Event{Type: EventArgumentsDelta, OutputIndex: k.index, ItemID: k.id, Text: s})
-	}
-}
-
-// Len is how many bytes of arguments the call has.
-func (k *ComposedCall) Len() int { return len(k.args) }
-
-func (k *ComposedCall) item(status Status) Item {
-	if k.custom == nil {
-		return &FunctionCall{ID: k.id, CallID: k.callID, Name: k.name, Arguments: string(k.args), Status: status}
-	}
-	it := &CustomToolCall{ID: k.id, CallID: k.callID, Name: k.name, Status: status}
-	if status != StatusInProgress {
-		it.Input = k.custom(string(k.args))
-	}
-	return it
-}
-
-// close ends the call.
-func (k *ComposedCall) close(status Status) {
-	k.done = true
-	item := k.item(status)
-	at := Event{OutputIndex: k.index, ItemID: k.id}
-	switch it := item.(type) {
-	case *FunctionCall:
-		at.Type, at.Text = EventArgumentsDone, it.Arguments
-	case *CustomToolCall:
-		at.Type, at.Text = EventCustomInputDone, it.Input
-		if it.Input != "" {
-			delta := at
-			delta.Type = EventCustomInputDelta
-			k.c.emit(delta)
-		}
-	}
-	k.c.emit(at)
-	k.c.emit(Event{Type: EventItemDone, OutputIndex: k.index, Item: item})
-}
-
 // End closes everything that is open and ends the turn. Where the turn is
 // incomplete, so is the item it stopped in, if that is the last one. A turn in
 // which the model said nothing has one empty message: clients read the first.
@@ -280,4 +226,5 @@ func (c *Composer) End(end *TurnEnd) {
 		c.closeText(statusOf(c.text.index))
 	}
 	c.emit(Event{Type: EventTurnEnd, End: end})
+	c.ended = true
 }

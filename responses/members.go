@@ -15,10 +15,10 @@ type Member struct {
 	Optional bool
 }
 
-// members yields the members of an object in order. It stops at the first thing
+// Members yields the members of an object in order. It stops at the first thing
 // that is not JSON; callers pass values that a decoder has accepted. The values
 // alias obj.
-func members(obj jsontext.Value) iter.Seq2[string, jsontext.Value] {
+func Members(obj jsontext.Value) iter.Seq2[string, jsontext.Value] {
 	return func(yield func(string, jsontext.Value) bool) {
 		dec := jsontext.NewDecoder(bytes.NewBuffer(obj))
 		if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
@@ -40,7 +40,7 @@ func members(obj jsontext.Value) iter.Seq2[string, jsontext.Value] {
 
 // member returns the value of one member of obj, nil if it has none.
 func member(obj jsontext.Value, name string) jsontext.Value {
-	for n, v := range members(obj) {
+	for n, v := range Members(obj) {
 		if n == name {
 			return v
 		}
