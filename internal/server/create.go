@@ -1,8 +1,6 @@
 package server
 
 import (
-	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -48,15 +46,9 @@ func (s *Server) readRequest(x *exchange) (*responses.Request, error) {
 			return nil, responses.InvalidParam(responses.CodeMediaType, "", "Send JSON with the header Content-Type: application/json, not %s.", t)
 		}
 	}
-	if enc := x.r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return nil, responses.InvalidParam(responses.CodeMediaType, "", "Send the body without Content-Encoding, not as %s.", enc)
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.r.Body, int64(s.opts.MaxBodyBytes)))
-	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, responses.InvalidParam(responses.CodeTooLarge, "", "The request body is larger than %d bytes.", tooLarge.Limit)
-	}
+	body, err := s.readBody(x)
 	if err != nil {
-		return nil, engine.ErrClientGone
+		return nil, err
 	}
 	return responses.DecodeRequest(body, &responses.Limits{Bytes: s.opts.MaxBodyBytes})
 }

@@ -35,6 +35,7 @@ type exchange struct {
 	bytes   int64
 
 	// What the handlers learn, for the access log.
+	coding   string // of the body, "" if plain
 	shape    shape
 	upstream string
 	end      *engine.RunEnd
@@ -126,6 +127,9 @@ func (x *exchange) finish() {
 		slog.Int("status", x.status),
 		slog.Int64("bytes", x.bytes),
 		slog.Float64("duration_ms", float64(x.s.opts.Now().Sub(x.started).Microseconds())/1000),
+	}
+	if x.coding != "" {
+		attrs = append(attrs, slog.String("encoding", x.coding))
 	}
 	attrs = append(attrs, x.shape.attrs()...)
 	if x.upstream != "" {

@@ -35,7 +35,8 @@ type Options struct {
 	// Hold is how long a stream's headers wait for an upstream to accept. Zero
 	// means 10 s, negative means not at all.
 	Hold time.Duration
-	// MaxBodyBytes bounds a request's body. Zero means 64 MiB.
+	// MaxBodyBytes bounds a request's body, packed and unpacked. Zero means
+	// 64 MiB.
 	MaxBodyBytes int
 	// WriteTimeout is how long one write to a client may take. Zero means 45 s:
 	// longer than the engine waits for a reader, so that the engine, which knows
@@ -54,11 +55,12 @@ type modelLister interface {
 
 // A Server is the handler of the API. It is safe for concurrent use.
 type Server struct {
-	engine   *engine.Engine
-	models   modelLister
-	opts     Options
-	mux      *http.ServeMux
-	draining atomic.Bool
+	engine    *engine.Engine
+	models    modelLister
+	opts      Options
+	mux       *http.ServeMux
+	unpackers unpackers
+	draining  atomic.Bool
 }
 
 // handlerFunc handles a request. An error that it returns becomes the answer if
@@ -67,7 +69,7 @@ type handlerFunc func(x *exchange) error
 
 // New returns the handler. It starts nothing.
 func New(e *engine.Engine, models modelLister, opts *Options) *Server {
-	s := &Server{engine: e, models: models, mux: http.NewServeMux()}
+	s := &Server{engine: e, models: models, mux: http.NewServeMux(), unpackers: newUnpackers()}
 	if opts != nil {
 		s.opts = *opts
 	}
