@@ -1,12 +1,14 @@
 package upstreamtest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json/v2"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +19,10 @@ import (
 	"github.com/antiphon-dev/antiphon/upstream"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected sections of golden files")
+var (
+	update    = flag.Bool("update", false, "rewrite the expected sections of golden files")
+	everyByte = flag.Bool("every-byte", false, "break the answers of golden files at every byte, however long they are")
+)
 
 // runID is the id of every response in this suite.
 const runID = responses.PrefixResponse + "019a0000000070018000000000000001"
@@ -48,10 +53,15 @@ func Goldens(t *testing.T, dir string, newDriver func(e upstream.Endpoint) upstr
 // replayer replays one golden.
 type replayer struct {
 	golden    *Golden
+	request   *responses.Request
 	newDriver func(e upstream.Endpoint) upstream.Driver
 }
 
 func (r *replayer) run(t *testing.T) {
+	var err error
+	if r.request, err = responses.DecodeRequest(r.golden.Request, nil); err != nil {
+		t.Fatalf("the golden's request: %v", err)
+	}
 	got, err := r.replay(delivery{})
 	if err != nil {
 		t.Fatal(err)
@@ -108,11 +118,7 @@ func (r *replayer) replay(d delivery) (*outcome, error) {
 
 // turn opens the golden's turn and reads it to its end.
 func (r *replayer) turn(driver upstream.Driver, lines *Lines) (*outcome, error) {
-	req, err := responses.DecodeRequest(r.golden.Request, nil)
-	if err != nil {
-		return nil, fmt.Errorf("the golden's request: %w", err)
-	}
-	stream, err := driver.Open(context.Background(), &upstream.Turn{Request: req, Owner: "golden", RunID: runID})
+	stream, err := driver.Open(context.Background(), &upstream.Turn{Request: r.request, Owner: "golden", RunID: runID})
 	o := &outcome{err: err}
 	if err != nil {
 		line, err := lines.Error(err)
@@ -199,12 +205,39 @@ func (r *replayer) checkGuard(t *testing.T, want *outcome) {
 	r.same(t, want, delivery{}, &guarded)
 }
 
-// checkReads cuts the body into two reads at every byte, and delivers it byte
-// by byte.
+// checkReads delivers the body in small pieces, and in two that meet at each of
+// the offsets.
 func (r *replayer) checkReads(t *testing.T, want *outcome) {
-	r.same(t, want, delivery{step: 1}, r)
-	for at := 1; at < len(r.golden.Body) && !t.Failed(); at++ {
-		r.same(t, want, delivery{split: at}, r)
+	for _, step := range []int{1, 2, 3, 7, 61} {
+		r.same(t, want, delivery{step: step}, r)
+	}
+	for at := range r.offsets() {
+		if r.same(t, want, delivery{split: max(at, 1)}, r); t.Failed() {
+			return
+		}
+	}
+}
+
+// offsets yields, in order, where the body is broken: at every byte, unless it
+// is long and the flag does not ask for that. Then it is every byte around blank
+// lines, which end the frames of a stream, and some in between.
+func (r *replayer) offsets() iter.Seq[int] {
+	const (
+		short = 256
+		near  = 2
+		step  = 61
+	)
+	body := r.golden.Body
+	return func(yield func(int) bool) {
+		for at := range body {
+			around := body[max(at-near, 0):min(at+near, len(body))]
+			if len(body) > short && !*everyByte && at%step != 0 && !bytes.Contains(around, []byte("\n\n")) {
+				continue
+			}
+			if !yield(at) {
+				return
+			}
+		}
 	}
 }
 
@@ -220,19 +253,19 @@ func (r *replayer) same(t *testing.T, want *outcome, d delivery, by *replayer) {
 	}
 }
 
-// checkCuts ends the body at every byte, once as if it were complete and once
+// checkCuts ends the body at each of the offsets, once as if it were complete and once
 // as a connection breaks. The first place where a clean end makes a normal end
 // is where the upstream had said that it was done.
 func (r *replayer) checkCuts(t *testing.T, whole *outcome) {
 	said := false // the upstream had said that it was done
-	for at := 0; at < len(r.golden.Body) && !t.Failed(); at++ {
+	for at := range r.offsets() {
 		clean := r.cut(t, whole, at, nil)
 		broken := r.cut(t, whole, at, io.ErrUnexpectedEOF)
-		if clean == nil || broken == nil {
+		if clean == nil || broken == nil || t.Failed() {
 			return
 		}
 		if said && !clean.ended() {
-			t.Errorf("cut after %d bytes: a failure, although it was a normal end one byte before: %v", at, clean.err)
+			t.Errorf("cut after %d bytes: a failure, although it was a normal end before: %v", at, clean.err)
 		}
 		said = clean.ended()
 		switch {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json/v2"
 	"fmt"
-	"regexp"
+	"slices"
 
 	"github.com/antiphon-dev/antiphon/responses"
 )
@@ -67,25 +67,59 @@ func (l *Lines) line(v any) (string, error) {
 	return l.rename(line), err
 }
 
-// madeUp matches a JSON string that looks like an id with a random tail.
-var madeUp = regexp.MustCompile(`"([a-z]+_)[A-Za-z0-9-]{16,}"`)
-
+// rename replaces the ids in a line that nobody gave.
 func (l *Lines) rename(line []byte) string {
-	return string(madeUp.ReplaceAllFunc(line, func(quoted []byte) []byte {
-		id := string(quoted[1 : len(quoted)-1])
-		for _, given := range l.Given {
-			if bytes.Contains(given, []byte(id)) {
-				return quoted
-			}
+	out := make([]byte, 0, len(line))
+	for {
+		// Every quote is tried as the beginning of a string. Some are its end,
+		// but what is between two strings does not look like an id.
+		start := bytes.IndexByte(line, '"') + 1
+		end := bytes.IndexByte(line[start:], '"')
+		if start == 0 || end < 0 {
+			return string(append(out, line...))
 		}
-		if l.renamed == nil {
-			l.renamed, l.counts = map[string]string{}, map[string]int{}
+		out = append(out, line[:start]...)
+		out = append(out, l.name(line[start:start+end])...)
+		line = line[start+end:]
+	}
+}
+
+// name returns what the id s is called in a golden, and s itself if it is not an
+// id or was given.
+func (l *Lines) name(s []byte) []byte {
+	prefix := madeUpPrefix(s)
+	given := func(in []byte) bool { return bytes.Contains(in, s) }
+	if prefix == "" || slices.ContainsFunc(l.Given, given) {
+		return s
+	}
+	if l.renamed == nil {
+		l.renamed, l.counts = map[string]string{}, map[string]int{}
+	}
+	name, ok := l.renamed[string(s)]
+	if !ok {
+		l.counts[prefix]++
+		name = fmt.Sprintf("%s%d", prefix, l.counts[prefix])
+		l.renamed[string(s)] = name
+	}
+	return []byte(name)
+}
+
+// madeUpPrefix returns the prefix of s if s looks like an id with a random tail:
+// lower-case letters, an underscore, and at least 16 letters and digits.
+func madeUpPrefix(s []byte) string {
+	i := bytes.IndexByte(s, '_')
+	if i < 1 || len(s)-i-1 < 16 {
+		return ""
+	}
+	for _, c := range s[:i] {
+		if c < 'a' || c > 'z' {
+			return ""
 		}
-		if l.renamed[id] == "" {
-			prefix := string(madeUp.FindSubmatch(quoted)[1])
-			l.counts[prefix]++
-			l.renamed[id] = fmt.Sprintf("%s%d", prefix, l.counts[prefix])
+	}
+	for _, c := range s[i+1:] {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-') {
+			return ""
 		}
-		return []byte(`"` + l.renamed[id] + `"`)
-	}))
+	}
+	return string(s[:i+1])
 }

@@ -42,6 +42,7 @@ const (
 	refusesLate     fault = "refuses a request after it was sent"
 	losesLoss       fault = "does not report what it leaves out"
 	leaks           fault = "leaves a goroutine behind"
+	lacksNothing    fault = "declares that it lacks a check that there is not"
 )
 
 var errDriverClosed = errors.New("the driver is closed")
