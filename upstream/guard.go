@@ -74,14 +74,8 @@ func (g *guard) Open(ctx context.Context, t *Turn) (*Stream, error) {
 	return &guarded, nil
 }
 
-// Models implements [ModelLister]: it lists what the driver lists, which is
-// nothing if it cannot.
-func (g *guard) Models(ctx context.Context) ([]Model, error) {
-	if l, ok := g.Driver.(ModelLister); ok {
-		return l.Models(ctx)
-	}
-	return nil, nil
-}
+// Models implements [ModelLister].
+func (g *guard) Models(ctx context.Context) ([]Model, error) { return listModels(ctx, g.Driver) }
 
 // check yields events as long as they are legal, timely and not too many.
 func (g *guard) check(ctx context.Context, events iter.Seq2[responses.Event, error], w *watch) iter.Seq2[responses.Event, error] {

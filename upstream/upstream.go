@@ -77,3 +77,11 @@ type Model struct {
 type ModelLister interface {
 	Models(ctx context.Context) ([]Model, error)
 }
+
+// listModels lists what d lists, which is nothing if it cannot.
+func listModels(ctx context.Context, d Driver) ([]Model, error) {
+	if l, ok := d.(ModelLister); ok {
+		return l.Models(ctx)
+	}
+	return nil, nil
+}

@@ -52,6 +52,7 @@ var (
 		ID: "msg_1", Role: responses.RoleAssistant, Status: responses.StatusCompleted,
 		Content: responses.Content{Parts: []responses.Part{video}},
 	}
+	search = &responses.ToolSearchCall{ID: "tsc_1", CallID: "call_1", Status: responses.StatusCompleted}
 	custom = &responses.CustomToolCall{ID: "ctc_1", CallID: "call_1", Name: "patch", Status: responses.StatusCompleted}
 )
 
@@ -82,6 +83,8 @@ func TestExceptionsAreNeeded(t *testing.T) {
 		{"custom input done", (*Checker).CheckEvent, wire(t, responses.Event{Type: responses.EventCustomInputDone})},
 		{"custom call added", (*Checker).CheckEvent, wire(t, responses.Event{Type: responses.EventItemAdded, Item: custom})},
 		{"custom call in the output", (*Checker).CheckResponse, answer(t, `{"model":"m"}`, custom)},
+		{"tool search", (*Checker).CheckEvent, wire(t, responses.Event{Type: responses.EventItemAdded, Item: search})},
+		{"tool search in the output", (*Checker).CheckResponse, answer(t, `{"model":"m"}`, search)},
 		{"custom tool", (*Checker).CheckResponse, answer(t, `{"model":"m","tools":[{"type":"custom","name":"patch"}]}`)},
 		{"custom tool choice", (*Checker).CheckResponse,
 			answer(t, `{"model":"m","tools":[{"type":"custom","name":"p"}],"tool_choice":{"type":"custom","name":"p"}}`)},

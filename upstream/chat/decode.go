@@ -15,8 +15,8 @@ import (
 // of its own without choices (R16). The end is what [decoder.End] makes of what
 // was seen, once there is nothing more to read.
 type decoder struct {
-	out    *responses.Composer
-	custom map[string]bool // tools whose calls carry free-form input
+	out *responses.Composer
+	box *upstream.Toolbox // whose functions the model may call
 	// skipMalformed makes Push pass over what it cannot understand.
 	skipMalformed bool
 
@@ -28,8 +28,8 @@ type decoder struct {
 	inCall bool    // the last that came was a piece of a call
 }
 
-func newDecoder(out *responses.Composer, custom map[string]bool) *decoder {
-	return &decoder{out: out, custom: custom}
+func newDecoder(out *responses.Composer, box *upstream.Toolbox) *decoder {
+	return &decoder{out: out, box: box}
 }
 
 // finished reports whether the model has said that it is done.

@@ -1,11 +1,11 @@
 package chat
 
 import (
-	"encoding/json/v2"
 	"slices"
 	"strings"
 
 	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/upstream"
 )
 
 // maxCalls bounds the calls of one answer.
@@ -135,11 +135,7 @@ func (d *decoder) beginCalls() {
 		if d.idTaken(k) {
 			id = "" // the client could not say which of the two it answers
 		}
-		if d.custom[k.name] {
-			k.item = d.out.CustomToolCall(id, k.name, freeFormInput)
-		} else {
-			k.item = d.out.FunctionCall(id, k.name)
-		}
+		k.item = d.out.Call(id, d.box.Callee(k.name), upstream.UnwrapInput)
 	}
 }
 
@@ -166,23 +162,9 @@ func (d *decoder) finishCalls(cut bool) error {
 		case cut && i == len(d.calls)-1:
 		case k.item == nil:
 			return errNameless
-		case k.item.Len() == 0 && !d.custom[k.name]:
+		case k.item.Len() == 0 && d.box.Callee(k.name).Kind != responses.TypeCustomToolCall:
 			k.item.Arguments("{}")
 		}
 	}
 	return nil
-}
-
-// freeFormInput takes the input of a free-form tool out of the arguments of the
-// function that stands for it. Arguments of another shape are the input: the
-// tool can make more of them than we can.
-func freeFormInput(arguments string) string {
-	var wrapped struct {
-		Input *string `json:"input"`
-	}
-	err := json.Unmarshal([]byte(arguments), &wrapped, json.RejectUnknownMembers(true))
-	if err != nil || wrapped.Input == nil {
-		return arguments
-	}
-	return *wrapped.Input
 }

@@ -11,12 +11,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/upstream"
 	"github.com/antiphon-dev/antiphon/upstream/upstreamtest"
 )
 
 // newTestDecoder returns a decoder that knows one free-form tool.
 func newTestDecoder() *decoder {
-	return newDecoder(responses.NewComposer(0, time.Now), map[string]bool{"patch": true})
+	box, err := upstream.NewToolbox(&responses.Request{Tools: []responses.Tool{&responses.CustomTool{Name: "patch"}}})
+	if err != nil {
+		panic(err)
+	}
+	return newDecoder(responses.NewComposer(0, time.Now), box)
 }
 
 // decodeItems pushes chunks and returns the items that they make, as

@@ -92,7 +92,7 @@ func (d *driver) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, 
 		return nil, err
 	}
 	shard, _ := responses.Shard(t.RunID)
-	dec := newDecoder(responses.NewComposer(shard, time.Now), enc.custom)
+	dec := newDecoder(responses.NewComposer(shard, time.Now), enc.box)
 	s := &stream{ctx: ctx, cancel: cancel, body: resp.Body, dec: dec}
 	events := s.whole
 	if upstream.Streams(resp) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/upstream"
 )
 
 // This file and its siblings encode_*.go turn a request into a body for Chat
@@ -17,19 +18,20 @@ import (
 // the answer would be about something else, and reported as a loss where it
 // would only be worse (R31):
 //
-//	refused    tools other than function and custom; choices of such tools
-//	           items other than messages, calls, their outputs and reasoning:
-//	           item_reference, compaction, calls of hosted tools
+//	refused    hosted tools, but for web search; choices of such tools
+//	           item_reference and compaction: the gateway resolves them before
 //	           video; audio that is not input_audio; files by URL; images by file id
 //	           media in messages of other roles than user
 //	           text formats other than text, json_object, json_schema
 //	           stored prompts
 //	loss       text.verbosity, truncation "auto"
 //	           include, but for logprobs
+//	           web search: it is left out
 //	           a custom tool's grammar: it stands in the description, unenforced
+//	           items of kinds that are not known here: they are left out
 //	           encrypted reasoning without readable text
 //	           reasoning that led to nothing said and no call
-//	           phase and namespace of past items
+//	           phase of past items
 //	           members that the Responses API does not have, unless the server
 //	           is said to understand them ([Options.Extensions]); one report for
 //	           each name within the input
@@ -52,8 +54,7 @@ import (
 //     want back after tool calls.
 //   - Images and files in a tool's result follow in a user message that says
 //     which call they belong to: tool messages hold text.
-//   - A free-form (custom) tool is a function with one string, input. Calls are
-//     unwrapped on the way back.
+//   - Tools of every kind are functions; see [upstream.Toolbox].
 //   - allowed_tools is a hard limit: the other tools are not sent.
 //   - A refusal of the assistant is its text.
 
@@ -61,13 +62,18 @@ import (
 type encoded struct {
 	body   []byte
 	losses []responses.Loss
-	custom map[string]bool // names of free-form tools
+	box    *upstream.Toolbox // whose functions the model may call
 }
 
 // encode fails only with *responses.Error, for what cannot be expressed.
 func encode(r *responses.Request, opts *Options) (*encoded, error) {
-	e := &encoder{req: r, opts: opts, wire: request{Model: r.Model}}
-	for _, step := range []func() error{e.messages, e.tools, e.toolChoice, e.text, e.extensions} {
+	box, err := upstream.NewToolbox(r)
+	if err != nil {
+		return nil, err
+	}
+	e := &encoder{req: r, opts: opts, box: box, wire: request{Model: r.Model}}
+	e.tools()
+	for _, step := range []func() error{e.messages, e.toolChoice, e.text, e.extensions} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -80,7 +86,7 @@ func encode(r *responses.Request, opts *Options) (*encoded, error) {
 	if err != nil {
 		return nil, responses.Errorf(responses.CodeServer, "The request could not be encoded for the upstream.").WithCause(err)
 	}
-	return &encoded{body: body, losses: e.losses.list, custom: e.custom}, nil
+	return &encoded{body: body, losses: e.losses.list, box: box}, nil
 }
 
 // encoder builds one request.
@@ -88,8 +94,8 @@ type encoder struct {
 	req    *responses.Request
 	opts   *Options
 	wire   request
+	box    *upstream.Toolbox
 	losses losses
-	custom map[string]bool
 }
 
 func (e *encoder) sampling() {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/upstream"
 )
 
 // A passage is a message and what must follow it directly.
@@ -57,20 +58,47 @@ func (e *encoder) item(h *history, at string, it responses.Item) error {
 		e.pastReasoning(h, at, it)
 	case *responses.FunctionCall:
 		e.losses.itemMembers(at, it.Extra)
-		e.pastCall(h, at, it.CallID, it.Name, it.Namespace, it.Arguments)
+		e.pastCall(h, at, it.CallID, responses.Callee{Namespace: it.Namespace, Name: it.Name}, it.Arguments)
 	case *responses.CustomToolCall:
 		e.losses.itemMembers(at, it.Extra)
-		e.pastCall(h, at, it.CallID, it.Name, it.Namespace, wrapInput(it.Input))
+		e.pastCall(h, at, it.CallID, responses.Callee{Namespace: it.Namespace, Name: it.Name}, upstream.WrapInput(it.Input))
+	case *responses.ToolSearchCall:
+		e.losses.itemMembers(at, it.Extra)
+		e.pastCall(h, at, it.CallID, responses.Callee{Name: responses.TypeToolSearch}, string(it.Arguments))
 	case *responses.FunctionCallOutput:
 		e.losses.itemMembers(at, it.Extra)
 		return e.result(h, at, it.CallID, it.Output)
 	case *responses.CustomToolCallOutput:
 		e.losses.itemMembers(at, it.Extra)
 		return e.result(h, at, it.CallID, it.Output)
+	case *responses.ToolSearchOutput:
+		return e.result(h, at, it.CallID, responses.TextContent(e.foundTools(it.Tools)))
+	case *responses.AdditionalTools: // in the toolbox
+	case *responses.UnknownItem:
+		e.losses.add(at, "The upstream cannot take an item of type %q; it was left out.", it.Name)
 	default:
 		return responses.Unsupported(at, "This model's upstream cannot take an item of type %q.", it.Type())
 	}
 	return nil
+}
+
+// foundTools is the result of a tool search in words: the tools themselves are
+// in the toolbox.
+func (e *encoder) foundTools(tools []responses.Tool) string {
+	var names []string
+	for _, t := range tools {
+		if ns, ok := t.(*responses.NamespaceTool); ok {
+			for _, inner := range ns.Tools {
+				names = append(names, e.box.Name(responses.Callee{Namespace: ns.Name, Name: responses.ToolName(inner)}))
+			}
+			continue
+		}
+		names = append(names, e.box.Name(responses.Callee{Name: responses.ToolName(t)}))
+	}
+	if len(names) == 0 {
+		return "No tools were found."
+	}
+	return "These tools can be called now: " + strings.Join(names, ", ")
 }
 
 func (e *encoder) message(h *history, at string, m *responses.Message) error {
@@ -131,13 +159,11 @@ func (e *encoder) pastReasoning(h *history, at string, r *responses.Reasoning) {
 	}
 }
 
-func (e *encoder) pastCall(h *history, at, callID, name, namespace, arguments string) {
-	if namespace != "" {
-		e.losses.once(at, "namespace", notSent)
-	}
+func (e *encoder) pastCall(h *history, at, callID string, callee responses.Callee, arguments string) {
 	if arguments == "" {
 		arguments = "{}" // servers parse it
 	}
+	name := e.box.Name(callee)
 	p := h.assistant(at)
 	p.message.ToolCalls = append(p.message.ToolCalls, toolCall{
 		ID: callID, Type: "function", Function: function{Name: name, Arguments: arguments},

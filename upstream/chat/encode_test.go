@@ -131,33 +131,6 @@ func TestLossesAreBounded(t *testing.T) {
 	}
 }
 
-func TestFreeFormInput(t *testing.T) {
-	t.Parallel()
-	tests := []struct{ name, arguments, want string }{
-		{"wrapped", wrapInput("a \"b\"\n\x00é"), "a \"b\"\n\x00é"},
-		{"empty", wrapInput(""), ""},
-		{"spaced", ` { "input" : "a" } `, "a"},
-		{"bare text", "a", "a"},
-		{"JSON text", `"a"`, `"a"`},
-		{"no input", `{}`, `{}`},
-		{"null", `{"input":null}`, `{"input":null}`},
-		{"not text", `{"input":1}`, `{"input":1}`},
-		{"more members", `{"input":"a","b":1}`, `{"input":"a","b":1}`},
-		{"another case", `{"Input":"a"}`, `{"Input":"a"}`},
-		{"twice", `{"input":"a","input":"b"}`, `{"input":"a","input":"b"}`},
-		{"cut", `{"input":"a`, `{"input":"a`},
-		{"nothing", "", ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			if got := freeFormInput(tt.arguments); got != tt.want {
-				t.Errorf("freeFormInput(%q) = %q, want %q", tt.arguments, got, tt.want)
-			}
-		})
-	}
-}
-
 // FuzzEncode: what the gateway accepts is encoded to JSON or refused by name.
 func FuzzEncode(f *testing.F) {
 	goldens, err := upstreamtest.Load("testdata")
