@@ -5,12 +5,11 @@ import (
 	"context"
 	"encoding/json/v2"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"net/http/httptrace"
 
 	"github.com/google/go-cmp/cmp"
 

@@ -171,7 +171,7 @@ func encodeOutputArguments(raw jsontext.Value, cause error) (jsontext.Value, err
 	}
 	changed := false
 	for i, item := range resp.Output {
-		if fixed, ok := encodeArguments(item); ok {
+		if fixed, ok := encodeArguments(item, responses.TypeFunctionCall); ok {
 			resp.Output[i], changed = fixed, true
 		}
 	}
@@ -186,12 +186,14 @@ func encodeOutputArguments(raw jsontext.Value, cause error) (jsontext.Value, err
 }
 
 // encodeArguments replaces arguments that are an object by a string that holds
-// the object, with its keys sorted (R11). It reports whether there were any.
-func encodeArguments(obj jsontext.Value) (jsontext.Value, bool) {
+// the object, with its keys sorted (R11), if obj is of the type: there are other
+// things whose arguments are meant to be an object. It reports whether it did.
+func encodeArguments(obj jsontext.Value, typ string) (jsontext.Value, bool) {
 	var call struct {
+		Type      string         `json:"type"`
 		Arguments jsontext.Value `json:"arguments"`
 	}
-	if json.Unmarshal(obj, &call) != nil || call.Arguments.Kind() != '{' {
+	if json.Unmarshal(obj, &call) != nil || call.Type != typ || call.Arguments.Kind() != '{' {
 		return obj, false
 	}
 	if call.Arguments.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)) != nil {
@@ -203,7 +205,7 @@ func encodeArguments(obj jsontext.Value) (jsontext.Value, bool) {
 
 // encodeEventArguments is encodeArguments for an event and for the item in it.
 func encodeEventArguments(event jsontext.Value) (jsontext.Value, bool) {
-	if fixed, ok := encodeArguments(event); ok {
+	if fixed, ok := encodeArguments(event, string(responses.EventArgumentsDone)); ok {
 		return fixed, true
 	}
 	var ev struct {
@@ -212,7 +214,7 @@ func encodeEventArguments(event jsontext.Value) (jsontext.Value, bool) {
 	if json.Unmarshal(event, &ev) != nil {
 		return event, false
 	}
-	item, ok := encodeArguments(ev.Item)
+	item, ok := encodeArguments(ev.Item, responses.TypeFunctionCall)
 	if !ok {
 		return event, false
 	}
