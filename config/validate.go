@@ -55,7 +55,8 @@ func checkListen(p *problems, addr string) {
 	}
 	if !isLoopback(host) {
 		p.addf("listen", "%s can be reached from other machines, and this build cannot check who calls (auth.keys is not in this build); "+
-			"listen on %s for this machine alone, or there behind a reverse proxy that authenticates for others", addr, net.JoinHostPort("127.0.0.1", port))
+			"listen on %s if only this machine calls, or put a reverse proxy that authenticates in front of %[2]s if others do",
+			addr, net.JoinHostPort("127.0.0.1", port))
 	}
 }
 
