@@ -1,0 +1,195 @@
+// Package standard builds a gateway from a configuration. It is the only place
+// that names concrete drivers and stores, so a program that builds its gateway
+// itself, with package antiphon, links only what it uses.
+//
+// [New] asks each upstream what it speaks and offers, within a time limit, and
+// serves those that do not answer too. [Discover] finds upstreams for somebody who
+// has not named any.
+package standard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/antiphon-dev/antiphon"
+	"github.com/antiphon-dev/antiphon/config"
+	"github.com/antiphon-dev/antiphon/store/memstore"
+	"github.com/antiphon-dev/antiphon/upstream"
+	"github.com/antiphon-dev/antiphon/upstream/chat"
+	"github.com/antiphon-dev/antiphon/upstream/native"
+)
+
+// Options configures [New]. The zero value is usable.
+type Options struct {
+	// Report is told what was learned of the upstreams, before New returns. It is
+	// not called if the configuration is not valid.
+	Report func(*Report)
+	// Discovered says that nobody chose the upstreams: a model that two of them
+	// list then goes to the first by name, and is reported, instead of being an
+	// error.
+	Discovered bool
+	// ProbeTime bounds the time that New asks upstreams. Zero means 2 s.
+	ProbeTime time.Duration
+	// Client sends requests to upstreams. Nil means the one of package upstream.
+	Client *http.Client
+	// Observer and Logger are as in antiphon.Options.
+	Observer antiphon.Observer
+	Logger   *slog.Logger
+}
+
+// New returns the gateway that c describes. Upstreams that do not answer are no
+// error: they are reported, and served as the configuration says. The caller
+// closes the gateway. An error is a [*config.Error] if c is not valid.
+func New(ctx context.Context, c *config.Config, opts *Options) (*antiphon.Gateway, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	s := surveyor{client: opts.Client, time: opts.ProbeTime}
+	report := &Report{Upstreams: s.survey(ctx, c)}
+	models, err := report.targets(c, opts.Discovered)
+	if opts.Report != nil {
+		opts.Report(report)
+	}
+	if err != nil {
+		return nil, err
+	}
+	drivers, err := newDrivers(c, report, opts.Client)
+	if err != nil {
+		return nil, err
+	}
+	return antiphon.New(&antiphon.Options{
+		Drivers:  drivers,
+		Models:   models,
+		Log:      memstore.NewWindow(nil),
+		Timeouts: antiphon.Timeouts(c.Timeouts),
+		Observer: opts.Observer,
+		Logger:   opts.Logger,
+	})
+}
+
+// newDrivers returns the driver of each upstream, for the protocol that the
+// survey found.
+func newDrivers(c *config.Config, r *Report, client *http.Client) (map[string]upstream.Driver, error) {
+	drivers := make(map[string]upstream.Driver, len(r.Upstreams))
+	for _, u := range r.Upstreams {
+		e, err := endpoint(c.Upstreams[u.Name], client)
+		if err != nil {
+			return nil, fmt.Errorf("upstream %s: %w", u.Name, err)
+		}
+		if drivers[u.Name], err = newDriver(u.Protocol, e); err != nil {
+			return nil, fmt.Errorf("upstream %s: %w", u.Name, err)
+		}
+	}
+	return drivers, nil
+}
+
+// newDriver is the switch from a protocol's name to its driver.
+func newDriver(p config.Protocol, e upstream.Endpoint) (upstream.Driver, error) {
+	switch p {
+	case config.ProtocolResponses:
+		return native.New(e, nil), nil
+	case config.ProtocolChat:
+		return chat.New(e, nil), nil
+	}
+	return nil, fmt.Errorf("there is no driver for the protocol %q", p)
+}
+
+// endpoint says how to reach an upstream.
+func endpoint(u config.Upstream, client *http.Client) (upstream.Endpoint, error) {
+	base, err := u.Base()
+	if err != nil {
+		return upstream.Endpoint{}, err
+	}
+	e := upstream.Endpoint{Base: base, Header: http.Header{}, Client: client}
+	for name, value := range u.Headers {
+		e.Header.Set(name, value.Reveal())
+	}
+	switch u.Auth {
+	case config.AuthClient:
+		e.Auth = upstream.ClientAuth()
+	case config.AuthNone:
+	default:
+		e.Auth = upstream.BearerAuth(u.APIKey.Reveal())
+	}
+	return e, nil
+}
+
+// A Report is what [New] learned of the upstreams.
+type Report struct {
+	// Upstreams are in the order of their names.
+	Upstreams []Upstream
+	// Shadowed are models that several upstreams list and no configuration settles.
+	Shadowed []Shadowed
+}
+
+// Shadowed is a model that two upstreams list.
+type Shadowed struct {
+	Model  string
+	Serves string // the upstream that gets its requests
+	Hidden string // the one that does not
+}
+
+// targets returns what the names of models stand for: what c says, or else what
+// the upstreams list. Nil means that the only upstream gets every name.
+func (r *Report) targets(c *config.Config, firstWins bool) (map[string]antiphon.Target, error) {
+	targets := map[string]antiphon.Target{}
+	if len(c.Models) > 0 {
+		for name, m := range c.Models {
+			if m.Model == "" {
+				m.Model = name
+			}
+			targets[name] = antiphon.Target{Upstream: m.Upstream, Model: m.Model}
+		}
+		return targets, nil
+	}
+	if len(c.Upstreams) == 1 {
+		return nil, nil
+	}
+	for _, u := range r.Upstreams {
+		for _, m := range u.Models {
+			first, taken := targets[m.ID]
+			switch {
+			case !taken:
+				targets[m.ID] = antiphon.Target{Upstream: u.Name, Model: m.ID}
+			case first.Upstream != u.Name: // otherwise listed twice by the same one
+				r.Shadowed = append(r.Shadowed, Shadowed{Model: m.ID, Serves: first.Upstream, Hidden: u.Name})
+			}
+		}
+	}
+	if len(r.Shadowed) > 0 && !firstWins {
+		s := r.Shadowed[0]
+		return nil, fmt.Errorf("%s and %s both list the model %q%s: write a configuration file that says under models who serves it",
+			s.Serves, s.Hidden, s.Model, andMore(len(r.Shadowed)-1))
+	}
+	return targets, nil
+}
+
+func andMore(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (and %d more)", n)
+}
+
+// Models returns the names that clients can ask for, sorted, as far as they are
+// known.
+func (r *Report) Models(c *config.Config) []string {
+	if len(c.Models) > 0 {
+		return slices.Sorted(maps.Keys(c.Models))
+	}
+	names := map[string]bool{}
+	for _, u := range r.Upstreams {
+		for _, m := range u.Models {
+			names[m.ID] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
