@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/antiphon-dev/antiphon"
+	"github.com/antiphon-dev/antiphon/standard"
+)
+
+func (p *program) serveCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the Responses API",
+		Long: `Serve the Responses API in front of model servers.
+
+Without --config and --upstream it looks for model servers on this machine
+(Ollama, vLLM, llama.cpp, LM Studio) and for OPENAI_API_KEY in the environment.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.serve(cmd.Context(), &f) },
+	}
+	f.register(cmd)
+	return cmd
+}
+
+// serve runs the gateway until a signal comes. The first lets open responses
+// finish; a second one finds the signals' default behaviour restored, which is to
+// end the process at once.
+func (p *program) serve(ctx context.Context, f *serveFlags) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	logger, err := p.logger(f.log)
+	if err != nil {
+		return err
+	}
+	s, err := p.settings(ctx, f)
+	if err != nil {
+		return err
+	}
+	l, err := listen(s.config.Listen)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	gateway, report, err := build(ctx, s, logger)
+	if err != nil {
+		return err
+	}
+	a := announcement{settings: s, report: report, address: l.Addr().String()}
+	if f.log == logJSON {
+		a.log(logger)
+	} else {
+		a.print(p.stderr)
+	}
+	defer context.AfterFunc(ctx, func() {
+		stop()
+		logger.Info("stopping: open responses may finish, a second signal ends them", "drain", s.config.Timeouts.Drain.String())
+	})()
+	return errors.Join(gateway.Serve(ctx, l), gateway.Close())
+}
+
+func build(ctx context.Context, s *settings, logger *slog.Logger) (g *antiphon.Gateway, report *standard.Report, err error) {
+	g, err = standard.New(ctx, s.config, &standard.Options{
+		Report:     func(r *standard.Report) { report = r },
+		Discovered: s.discovered != nil,
+		Logger:     logger,
+	})
+	return g, report, err
+}
+
+func listen(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("another program listens on %s already; choose another address with --listen", addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w", addr, err)
+	}
+	return l, nil
+}
