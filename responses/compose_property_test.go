@@ -85,7 +85,7 @@ func drive(t *rapid.T, c *responses.Composer, want *said, arguments map[string]s
 	var calls []*responses.ComposedCall
 	for range rapid.IntRange(0, 40).Draw(t, "steps") {
 		s := rapid.String().Draw(t, "s")
-		switch rapid.IntRange(0, 7).Draw(t, "do") {
+		switch rapid.IntRange(0, 8).Draw(t, "do") {
 		case 0:
 			c.Text(s, nil)
 			want.text += s
@@ -96,18 +96,20 @@ func drive(t *rapid.T, c *responses.Composer, want *said, arguments map[string]s
 			c.Refusal(s)
 			want.refusal += s
 		case 3:
-			c.Annotate(jsontext.Value(`{"type":"url_citation"}`))
+			c.Annotate(jsontext.Value(`{"type":"url_citation","url":"u","title":"t","start_index":0,"end_index":1}`))
 		case 4:
 			calls = append(calls, c.FunctionCall(fmt.Sprintf("call_%d", len(calls)), "f"))
 		case 5:
 			calls = append(calls, c.CustomToolCall(fmt.Sprintf("call_%d", len(calls)), "g", func(a string) string { return a }))
 		case 6:
-			if len(calls) > 0 {
-				i := rapid.IntRange(0, len(calls)-1).Draw(t, "call")
+			calls = append(calls, nil) // a search has no deltas, so it is not followed
+			c.Call(fmt.Sprintf("call_%d", len(calls)-1), responses.Callee{Kind: responses.TypeToolSearchCall}, nil).Arguments(s)
+		case 7:
+			if i := rapid.IntRange(0, len(calls)).Draw(t, "call"); i < len(calls) && calls[i] != nil {
 				calls[i].Arguments(s)
 				arguments[fmt.Sprintf("call_%d", i)] += s
 			}
-		case 7:
+		case 8:
 			events = append(events, c.Take()...)
 		}
 	}
