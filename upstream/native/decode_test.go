@@ -385,6 +385,8 @@ func anyItem(t *rapid.T) string {
 		`{"type":"reasoning","id":"x","summary":[],"content":[{"type":"reasoning_text","text":"ab"}],"encrypted_content":"sealed"}`,
 		`{"type":"acme:item","id":"a 1","status":"incomplete","encrypted_content":"sealed"}`,
 		`{"type":"acme:item"}`,
+		`{"type":"tool_search_call","id":"tsc_1","status":"incomplete","arguments":{}}`,
+		`{"type":"function_call_output","id":"fco_1","call_id":"call_1","status":"incomplete","output":"x"}`,
 	}).Draw(t, "item")
 }
 

@@ -3,6 +3,7 @@ package native
 import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
+	"slices"
 
 	"github.com/antiphon-dev/antiphon/responses"
 )
@@ -65,7 +66,7 @@ func emptied(it responses.Item) responses.Item {
 }
 
 // withStatus returns a copy of it with the given status. Items of a kind that we
-// do not act on get one only in place of another.
+// do not stream ourselves get one only in place of another.
 func withStatus(it responses.Item, s responses.Status) responses.Item {
 	switch it := it.(type) {
 	case *responses.Message:
@@ -84,21 +85,27 @@ func withStatus(it responses.Item, s responses.Status) responses.Item {
 		c := *it
 		c.Status = s
 		return &c
-	case *responses.FunctionCallOutput:
-		c := *it
-		c.Status = s
-		return &c
-	case *responses.CustomToolCallOutput:
-		c := *it
-		c.Status = s
-		return &c
-	case *responses.UnknownItem:
-		raw, err := responses.SetMembers(it.Raw, responses.Member{Name: "status", Value: quote(string(s)), Optional: true})
-		if err == nil {
-			return &responses.UnknownItem{Name: it.Name, ID: it.ID, Raw: raw}
-		}
 	}
-	return it
+	if responses.ItemStatus(it) == "" {
+		return it
+	}
+	return withStatusOnWire(it, s)
+}
+
+// withStatusOnWire is withStatus for every kind of item, by way of its wire form.
+func withStatusOnWire(it responses.Item, s responses.Status) responses.Item {
+	raw, err := json.Marshal(it)
+	if err == nil {
+		raw, err = responses.SetMembers(raw, responses.Member{Name: "status", Value: quote(string(s))})
+	}
+	if err != nil {
+		return it // it came from the decoder, so it can be encoded
+	}
+	ev, err := responses.DecodeEvent(slices.Concat([]byte(`{"type":"response.output_item.done","item":`), raw, []byte("}")))
+	if err != nil {
+		return it
+	}
+	return ev.Item
 }
 
 // encryptedContent is the opaque form of an item that only its upstream can
