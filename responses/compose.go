@@ -23,6 +23,8 @@ type Composer struct {
 	text  *composedText
 	calls []*ComposedCall // those that are open
 	ended bool
+	// encrypt makes the encrypted_content of reasoning; nil for none.
+	encrypt func(text string) string
 }
 
 // NewComposer returns a composer whose items get ids in the given shard.
@@ -95,6 +97,11 @@ func (c *Composer) Refusal(s string) { c.delta(TypeMessage, TypeRefusal, s, nil)
 // Reasoning adds to what the model thought. It is shown as a summary, the one
 // form of reasoning that every client reads.
 func (c *Composer) Reasoning(s string) { c.delta(TypeReasoning, TypeSummaryText, s, nil) }
+
+// EncryptReasoning sets what makes the encrypted_content of reasoning items out of
+// their text: what the driver wants to get back, in a form that clients cannot
+// read or change.
+func (c *Composer) EncryptReasoning(encrypt func(text string) string) { c.encrypt = encrypt }
 
 // Annotate attaches an annotation to the text.
 func (c *Composer) Annotate(annotation jsontext.Value) {
@@ -200,7 +207,11 @@ func (c *Composer) closeText(status Status) {
 		return
 	}
 	c.closePart()
-	c.emit(Event{Type: EventItemDone, OutputIndex: c.text.index, Item: c.text.item(status)})
+	item := c.text.item(status)
+	if r, ok := item.(*Reasoning); ok && c.encrypt != nil {
+		r.EncryptedContent = c.encrypt(TextOf(r.Summary))
+	}
+	c.emit(Event{Type: EventItemDone, OutputIndex: c.text.index, Item: item})
 	c.text = nil
 }
 

@@ -20,6 +20,7 @@ type decoder struct {
 	// skipMalformed makes Push pass over what it cannot understand.
 	skipMalformed bool
 
+	field  string  // the member that reasoning came under
 	chunk  chunk   // reused from chunk to chunk
 	spoke  bool    // the model has said something
 	finish string  // the last finish reason, "" before it came
@@ -29,7 +30,7 @@ type decoder struct {
 }
 
 func newDecoder(out *responses.Composer, box *upstream.Toolbox) *decoder {
-	return &decoder{out: out, box: box}
+	return &decoder{out: out, box: box, field: fieldReasoningContent}
 }
 
 // finished reports whether the model has said that it is done.

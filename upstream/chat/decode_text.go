@@ -11,8 +11,8 @@ import (
 func (d *decoder) text(said *spoken, logprobs *wireLogprobs) {
 	// The two spellings of reasoning may come side by side with the same text.
 	thought := said.ReasoningContent.text
-	if thought == "" {
-		thought = said.Reasoning.text
+	if thought == "" && said.Reasoning.text != "" {
+		thought, d.field = said.Reasoning.text, fieldReasoning
 	}
 	thought += said.Content.thinking
 	probs := logprobs.convert()

@@ -31,6 +31,13 @@ type Options struct {
 	// OmitReasoning leaves the model's earlier reasoning out of the history,
 	// for servers that refuse reasoning_content. It is reported as a loss.
 	OmitReasoning bool
+	// Sealer seals reasoning into encrypted_content for clients that ask for it,
+	// and opens what comes back. Nil means that reasoning travels in the clear
+	// only, as its summary.
+	Sealer upstream.Sealer
+	// Name is this upstream's name. Reasoning that was sealed under another name
+	// is another model's and is not sent.
+	Name string
 	// NoStream asks for whole answers, for servers that cannot stream, or
 	// cannot stream tool calls.
 	NoStream bool
@@ -73,7 +80,7 @@ var errClosed = responses.Errorf(responses.CodeServer, "The gateway closed its c
 
 // Open implements [upstream.Driver].
 func (d *driver) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, error) {
-	enc, err := encode(t.Request, &d.opts)
+	enc, err := encode(t, &d.opts)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +100,9 @@ func (d *driver) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, 
 	}
 	shard, _ := responses.Shard(t.RunID)
 	dec := newDecoder(responses.NewComposer(shard, time.Now), enc.box)
+	if t.Request.Includes(responses.IncludeEncryptedReasoning) && d.opts.Sealer != nil {
+		dec.out.EncryptReasoning(func(text string) string { return d.opts.sealReasoning(t.Owner, dec.field, text) })
+	}
 	s := &stream{ctx: ctx, cancel: cancel, body: resp.Body, dec: dec}
 	events := s.whole
 	if upstream.Streams(resp) {

@@ -29,7 +29,7 @@ import (
 //	           web search: it is left out
 //	           a custom tool's grammar: it stands in the description, unenforced
 //	           items of kinds that are not known here: they are left out
-//	           encrypted reasoning without readable text
+//	           encrypted reasoning that was not sealed for this upstream
 //	           reasoning that led to nothing said and no call
 //	           phase of past items
 //	           members that the Responses API does not have, unless the server
@@ -50,8 +50,8 @@ import (
 //   - What the assistant said in a row (reasoning, text, calls) is one message.
 //     The results of its calls follow it directly, wherever they stand in the
 //     input: servers refuse anything between a call and its result.
-//   - Reasoning travels as reasoning_content, which servers of reasoning models
-//     want back after tool calls.
+//   - Reasoning travels as reasoning_content, or under the name that the server
+//     gave it: servers of reasoning models want it back after tool calls.
 //   - Images and files in a tool's result follow in a user message that says
 //     which call they belong to: tool messages hold text.
 //   - Tools of every kind are functions; see [upstream.Toolbox].
@@ -66,12 +66,13 @@ type encoded struct {
 }
 
 // encode fails only with *responses.Error, for what cannot be expressed.
-func encode(r *responses.Request, opts *Options) (*encoded, error) {
+func encode(t *upstream.Turn, opts *Options) (*encoded, error) {
+	r := t.Request
 	box, err := upstream.NewToolbox(r)
 	if err != nil {
 		return nil, err
 	}
-	e := &encoder{req: r, opts: opts, box: box, wire: request{Model: r.Model}}
+	e := &encoder{req: r, owner: t.Owner, opts: opts, box: box, wire: request{Model: r.Model}}
 	e.tools()
 	for _, step := range []func() error{e.messages, e.toolChoice, e.text, e.extensions} {
 		if err := step(); err != nil {
@@ -92,6 +93,7 @@ func encode(r *responses.Request, opts *Options) (*encoded, error) {
 // encoder builds one request.
 type encoder struct {
 	req    *responses.Request
+	owner  string
 	opts   *Options
 	wire   request
 	box    *upstream.Toolbox
@@ -122,7 +124,8 @@ func (e *encoder) logprobs() {
 		e.wire.Logprobs, e.wire.TopLogprobs = true, top
 	}
 	for i, name := range e.req.Include {
-		if name != responses.IncludeLogprobs {
+		sealed := name == responses.IncludeEncryptedReasoning && e.opts.Sealer != nil
+		if name != responses.IncludeLogprobs && !sealed {
 			e.losses.add(fmt.Sprintf("include[%d]", i), "The upstream has no %s.", name)
 		}
 	}

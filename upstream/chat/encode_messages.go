@@ -14,6 +14,7 @@ type passage struct {
 	message message
 	said    parts    // the assistant's texts
 	thought []string // the assistant's reasoning
+	field   string   // the member that the server gave it under
 	results []message
 	media   parts // of the results
 }
@@ -141,24 +142,6 @@ func (h *history) assistant(at string) *passage {
 	return h.speaking
 }
 
-func (e *encoder) pastReasoning(h *history, at string, r *responses.Reasoning) {
-	e.losses.itemMembers(at, r.Extra)
-	text := textOf(r.Content)
-	if text == "" {
-		text = textOf(r.Summary)
-	}
-	switch {
-	case text == "" && r.EncryptedContent == "":
-	case text == "":
-		e.losses.once(at, "encrypted_content", "The upstream cannot read it; this reasoning was not sent.")
-	case e.opts.OmitReasoning:
-		e.losses.once(at, "summary", "The upstream does not take reasoning back; it was not sent.")
-	default:
-		p := h.assistant(at)
-		p.thought = append(p.thought, text)
-	}
-}
-
 func (e *encoder) pastCall(h *history, at, callID string, callee responses.Callee, arguments string) {
 	if arguments == "" {
 		arguments = "{}" // servers parse it
@@ -209,12 +192,17 @@ func (p *passage) addMedia(callID, name string, result parts) {
 func (e *encoder) passage(p *passage) {
 	m := p.message
 	if m.Role == string(responses.RoleAssistant) {
-		m.ReasoningContent = strings.Join(p.thought, "\n")
+		thought := strings.Join(p.thought, "\n")
+		if p.field == fieldReasoning {
+			m.Reasoning = thought
+		} else {
+			m.ReasoningContent = thought
+		}
 		if text := p.said.text(); text != "" {
 			m.Content = textContent(text)
 		} else if len(m.ToolCalls) == 0 {
 			// Servers refuse a message of the assistant that says nothing.
-			if m.ReasoningContent != "" {
+			if thought != "" {
 				e.losses.once(p.at, "summary", "Reasoning that led to no text and no call was not sent.")
 			}
 			return

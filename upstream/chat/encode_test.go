@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/upstream"
 	"github.com/antiphon-dev/antiphon/upstream/upstreamtest"
 )
 
@@ -82,7 +83,7 @@ func TestOptions(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			enc, err := encode(mustDecode(t, tt.request), &tt.opts)
+			enc, err := encode(&upstream.Turn{Request: mustDecode(t, tt.request)}, &tt.opts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +120,7 @@ func TestLossesAreBounded(t *testing.T) {
 		fmt.Fprintf(&body, `,"x%d":0`, i)
 	}
 	body.WriteString("}")
-	enc, err := encode(mustDecode(t, body.String()), &Options{})
+	enc, err := encode(&upstream.Turn{Request: mustDecode(t, body.String())}, &Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func FuzzEncode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		enc, err := encode(r, &Options{Extensions: []string{"top_k", "max_tokens"}})
+		enc, err := encode(&upstream.Turn{Request: r}, &Options{Extensions: []string{"top_k", "max_tokens"}})
 		if err != nil {
 			if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param == "" {
 				t.Fatalf("refused without naming a field: %v", err)

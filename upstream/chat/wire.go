@@ -41,6 +41,7 @@ type (
 		Role             string     `json:"role"`
 		Content          content    `json:"content"`
 		ReasoningContent string     `json:"reasoning_content,omitzero"`
+		Reasoning        string     `json:"reasoning,omitzero"`
 		ToolCalls        []toolCall `json:"tool_calls,omitempty"`
 		ToolCallID       string     `json:"tool_call_id,omitzero"`
 	}
