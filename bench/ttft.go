@@ -15,7 +15,9 @@ const (
 
 // measureFirstToken compares the time from the request to the first token with
 // that of a call that goes to the upstream directly, at half of the requests per
-// second that the gateway can take here. The routes take turns.
+// second that the gateway can take here. The routes take turns. What a bare
+// proxy adds tells how much of it is the price of any process in the middle: on
+// a machine with more to do than CPUs, most of it.
 func measureFirstToken(ctx context.Context, r *rig, s *section) error {
 	fake, err := r.fake(ctx)
 	if err != nil {
@@ -25,32 +27,51 @@ func measureFirstToken(ctx context.Context, r *rig, s *section) error {
 	if err != nil {
 		return err
 	}
+	proxy, err := r.proxy(ctx, fake)
+	if err != nil {
+		return err
+	}
 	client := newClient()
 	defer client.CloseIdleConnections()
-	direct := &timing{call: firstTokenCall(route{"direct", fake, chatProtocol})}
-	through := &timing{call: firstTokenCall(route{"gateway", gateway, responsesProtocol})}
-	most, err := through.fullLoad(ctx, client, pick(r, 2*time.Second, time.Second))
+	timings := []*timing{
+		{call: firstTokenCall(route{"direct", fake, chatProtocol})},
+		{call: firstTokenCall(route{"proxy", proxy, chatProtocol})},
+		{call: firstTokenCall(route{"gateway", gateway, responsesProtocol})},
+	}
+	most, err := timings[2].fullLoad(ctx, client, pick(r, 2*time.Second, time.Second))
 	if err != nil {
 		return err
 	}
 	r.say("ttft: %s requests/s at full load", format(most, ""))
 	rounds := pick(r, 5, 2)
 	for round := range rounds {
-		for _, t := range []*timing{direct, through} {
+		for _, t := range timings {
 			if err := t.halfLoad(ctx, client, most/2, pick(r, 3*time.Second, time.Second)); err != nil {
 				return err
 			}
 		}
-		r.say("ttft: round %d of %d: p50 direct %s, gateway %s", round+1, rounds,
-			format(direct.p50[round], "ms"), format(through.p50[round], "ms"))
+		r.say("ttft: round %d of %d: p50 direct %s, proxy %s, gateway %s", round+1, rounds,
+			format(timings[0].p50[round], "ms"), format(timings[1].p50[round], "ms"), format(timings[2].p50[round], "ms"))
 	}
-	s.draw(chart{Title: "time to first token", Unit: fmt.Sprintf("ms, at %s requests/s", format(most/2, "")), Lines: []chartLine{
-		{"direct p50", spreadOf(direct.p50).median}, {"gateway p50", spreadOf(through.p50).median},
-		{"direct p99", spreadOf(direct.p99).median}, {"gateway p99", spreadOf(through.p99).median},
-	}})
-	s.addSpread(row{Metric: "added to the direct call, p50", Unit: "ms", Limit: atMost(0.3)}, spreadOf(added(through.p50, direct.p50)))
-	s.addSpread(row{Metric: "added to the direct call, p99", Unit: "ms", Limit: atMost(2)}, spreadOf(added(through.p99, direct.p99)))
+	reportFirstToken(s, timings, most/2)
 	return nil
+}
+
+// reportFirstToken takes direct, proxy and gateway.
+func reportFirstToken(s *section, timings []*timing, rate float64) {
+	times := chart{Title: "time to first token", Unit: fmt.Sprintf("ms, at %s requests/s", format(rate, ""))}
+	for _, t := range timings {
+		times.Lines = append(times.Lines, chartLine{t.to.name + " p50", spreadOf(t.p50).median})
+	}
+	for _, t := range timings {
+		times.Lines = append(times.Lines, chartLine{t.to.name + " p99", spreadOf(t.p99).median})
+	}
+	s.draw(times)
+	direct, proxy, gateway := timings[0], timings[1], timings[2]
+	s.addSpread(row{Metric: "added to the direct call, p50", Unit: "ms", Limit: atMost(0.3)}, spreadOf(added(gateway.p50, direct.p50)))
+	s.addSpread(row{Metric: "added to the direct call, p99", Unit: "ms", Limit: atMost(2)}, spreadOf(added(gateway.p99, direct.p99)))
+	s.addSpread(row{Metric: "added by a bare proxy, p50", Unit: "ms"}, spreadOf(added(proxy.p50, direct.p50)))
+	s.addSpread(row{Metric: "added by a bare proxy, p99", Unit: "ms"}, spreadOf(added(proxy.p99, direct.p99)))
 }
 
 func firstTokenCall(to route) call {
