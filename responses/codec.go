@@ -51,21 +51,21 @@ func decodeUnion[T any](dec *jsontext.Decoder, out *T, known func(string) T, unk
 	if err != nil {
 		return err
 	}
-	at := dec.StackPointer()
 	if raw.Kind() != '{' {
-		return &pointerError{at, InvalidParam(CodeInvalidType, "", "Must be an object, not %s.", kindName(raw.Kind()))}
+		return &pointerError{dec.StackPointer(), InvalidParam(CodeInvalidType, "", "Must be an object, not %s.", kindName(raw.Kind()))}
 	}
-	if k := member(raw, "type").Kind(); k != '"' && k != 'n' && k != 0 {
-		return &pointerError{at.AppendToken("type"), InvalidParam(CodeInvalidType, "", "Must be a string, not %s.", kindName(k))}
+	word := member(raw, "type")
+	if k := word.Kind(); k != '"' && k != 'n' && k != 0 {
+		return &pointerError{dec.StackPointer().AppendToken("type"), InvalidParam(CodeInvalidType, "", "Must be a string, not %s.", kindName(k))}
 	}
-	typ := stringMember(raw, "type")
+	typ := stringOf(word)
 	v := known(typ)
 	if reflect.ValueOf(&v).Elem().IsNil() {
 		*out = unknown(typ, raw.Clone())
 		return nil
 	}
 	if err := json.Unmarshal(raw, v, dec.Options()); err != nil {
-		return underPointer(at, err)
+		return underPointer(dec.StackPointer(), err)
 	}
 	*out = v
 	return nil
@@ -117,7 +117,10 @@ func decode(data []byte, v any) error {
 	if err := json.Unmarshal(data, v, decodeOptions); err != nil {
 		return fieldError(err)
 	}
-	return checkNames(reflect.ValueOf(v), "")
+	if m := checkNames(reflect.ValueOf(v)); m != nil {
+		return InvalidParam(CodeInvalidJSON, m.at, "Unknown member %q: did you mean %q? Names are case-sensitive.", m.name, m.known)
+	}
+	return nil
 }
 
 // fieldError turns a decoder's error into one that names the field and says
@@ -208,51 +211,57 @@ func goTypeName(t reflect.Type) string {
 	return "of another type"
 }
 
-// checkNames refuses unknown members of v, at any depth, that differ from a known
-// one only by case. A parser behind us might take {"MODEL": …} for the model,
-// and then two readers of one request would disagree about it.
-func checkNames(v reflect.Value, at string) error {
+// checkNames finds an unknown member of v, at any depth, that differs from a
+// known one only by case. A parser behind us might take {"MODEL": …} for the
+// model, and then two readers of one request would disagree about it.
+func checkNames(v reflect.Value) *misspelling {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
-		if v.IsNil() {
-			return nil
+		if !v.IsNil() {
+			return checkNames(v.Elem())
 		}
-		return checkNames(v.Elem(), at)
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			return nil
 		}
 		for i := range v.Len() {
-			if err := checkNames(v.Index(i), fmt.Sprintf("%s[%d]", at, i)); err != nil {
-				return err
+			if m := checkNames(v.Index(i)); m != nil {
+				return m.under("[" + strconv.Itoa(i) + "]")
 			}
 		}
 	case reflect.Struct:
-		return checkStructNames(v, at)
+		return checkStructNames(v)
 	}
 	return nil
 }
 
-func checkStructNames(v reflect.Value, at string) error {
+func checkStructNames(v reflect.Value) *misspelling {
 	info := structInfoOf(v.Type())
-	if info.extra >= 0 {
-		extra := jsontext.Value(v.Field(info.extra).Bytes())
-		for name := range Members(extra) {
+	if info.extra >= 0 && v.Field(info.extra).Len() > 0 {
+		for name := range Members(v.Field(info.extra).Bytes()) {
 			if known, ok := info.folded[foldCase(name)]; ok && name != known {
-				return InvalidParam(CodeInvalidJSON, joinParam(at, name), "Unknown member %q: did you mean %q? Names are case-sensitive.", name, known)
+				return &misspelling{at: name, name: name, known: known}
 			}
 		}
 	}
 	for _, f := range info.nested {
-		sub := at
-		if f.name != "" {
-			sub = joinParam(at, f.name)
-		}
-		if err := checkNames(v.Field(f.index), sub); err != nil {
-			return err
+		if m := checkNames(v.Field(f.index)); m != nil {
+			return m.under(f.name)
 		}
 	}
 	return nil
+}
+
+// misspelling is a member whose name is known in another spelling. Its place is
+// put together on the way out, because almost always there is none.
+type misspelling struct{ at, name, known string }
+
+func (m *misspelling) under(outer string) *misspelling {
+	if outer != "" && m.at[0] != '[' {
+		outer += "."
+	}
+	m.at = outer + m.at
+	return m
 }
 
 // foldCase maps names that differ only by case to one of them, as a parser that
@@ -265,13 +274,6 @@ func foldCase(name string) string {
 		}
 		return least
 	}, name)
-}
-
-func joinParam(at, name string) string {
-	if at == "" {
-		return name
-	}
-	return at + "." + name
 }
 
 // structInfo is what checkNames needs to know of a wire struct. Kinds that encode

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -41,7 +42,7 @@ func (r *Request) validateConversation() error {
 
 func (r *Request) validateInput() error {
 	for i, it := range r.Input.Items {
-		if err := validateItem(fmt.Sprintf("input[%d]", i), it); err != nil {
+		if err := validateItem("input["+strconv.Itoa(i)+"]", it); err != nil {
 			return err
 		}
 	}
