@@ -68,11 +68,6 @@ func scripted(status int) apiError {
 	return e
 }
 
-// scriptedReply returns the answer with a status that a prompt asked for.
-func scriptedReply(status int) Reply {
-	return jsonReply(status, errorEnvelope{scripted(status)})
-}
-
 // errorReply returns an answer that refuses the request with a status.
 func errorReply(status int, message string) Reply {
 	return jsonReply(status, errorEnvelope{apiError{Message: message, Type: "invalid_request_error"}})

@@ -32,10 +32,11 @@ type chatRequest struct {
 }
 
 type chatMessage struct {
-	Role       string  `json:"role"`
-	Content    content `json:"content"`
-	ToolCallID string  `json:"tool_call_id"`
-	ToolCalls  []struct {
+	Role             string  `json:"role"`
+	Content          content `json:"content"`
+	ReasoningContent string  `json:"reasoning_content"`
+	ToolCallID       string  `json:"tool_call_id"`
+	ToolCalls        []struct {
 		ID string `json:"id"`
 	} `json:"tool_calls"`
 }
@@ -55,8 +56,8 @@ func (m *Model) answerChat(x *Exchange) Reply {
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		return refused.reply()
 	}
-	if status := p.faults.failure(req.Stream); status != 0 {
-		return p.faults.apply(scriptedReply(status))
+	if failure, ok := p.faults.failure(req.Stream); ok {
+		return failure
 	}
 	c := &completion{
 		id:      "chatcmpl-" + m.id(),
@@ -99,6 +100,10 @@ func (r *chatRequest) decode(body []byte) (*prompt, error) {
 		p.format.object = true
 	}
 	r.read(p)
+	if err := p.checkThoughts("messages"); err != nil {
+		return nil, err
+	}
+	p.faults.shorten(&p.limit)
 	return p, r.decodeTools(p)
 }
 
@@ -108,13 +113,16 @@ func (r *chatRequest) read(p *prompt) {
 		p.words += len(strings.Fields(message.Content.text))
 		switch message.Role {
 		case "user":
-			p.text, p.faults = takeDirectives(message.Content.text)
-			p.images = message.Content.images
-			p.results = nil
+			p.hear(message.Content)
 		case "tool":
 			p.results = append(p.results, message.Content.text)
 		default:
 			p.results = nil
+		}
+		thought := message.ReasoningContent
+		for range message.ToolCalls {
+			p.past = append(p.past, thought)
+			thought = ""
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"errors"
-	"net/http"
 	"strconv"
 )
 
@@ -144,7 +143,7 @@ func (v *chatStream) writeUsage(u *chatUsage) error {
 // fail sends an error inside the stream, then [DONE] as if all were well: some
 // engines do so, and a client must not take it for a success.
 func (v *chatStream) fail() error {
-	body, err := json.Marshal(errorEnvelope{scripted(http.StatusInternalServerError)})
+	body, err := json.Marshal(errorEnvelope{v.faults.scriptedError()})
 	if err != nil {
 		return err
 	}

@@ -35,8 +35,11 @@ func chatBody(a ask, stream bool) object {
 			calls = append(calls, object{"id": id, "type": "function", "function": object{"name": a.tools[0].name, "arguments": "{}"}})
 			results = append(results, object{"role": "tool", "tool_call_id": id, "content": text})
 		}
-		messages = append(messages, object{"role": "assistant", "content": nil, "tool_calls": calls})
-		messages = append(messages, results...)
+		assistant := object{"role": "assistant", "content": nil, "tool_calls": calls}
+		if round < len(a.thoughts) {
+			assistant["reasoning_content"] = a.thoughts[round]
+		}
+		messages = append(append(messages, assistant), results...)
 	}
 	if a.then != "" {
 		messages = append(messages, object{"role": "user", "content": a.then})

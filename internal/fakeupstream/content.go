@@ -46,7 +46,7 @@ func (c *content) add(parts []contentPart) {
 	var lines []string
 	for _, p := range parts {
 		switch p.Type {
-		case "text", "input_text", "output_text":
+		case "text", "input_text", "output_text", "summary_text":
 			lines = append(lines, p.Text)
 		case "refusal":
 			lines = append(lines, p.Refusal)

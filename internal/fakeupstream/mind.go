@@ -13,20 +13,14 @@ type prompt struct {
 	text     string   // of the last user message, without directives
 	images   []string // in the last user message: media type, "url" or "file"
 	results  []string // of the tools, if they are the last thing in the input
+	past     []string // reasoning in front of each call since the last user message, empty if none
+	compact  bool     // the input ends in a wish to have it compacted
 	tools    []tool   // that may be called
 	parallel bool     // several calls in one turn are allowed
 	format   format
 	limit    int // most tokens of output; zero means no limit
 	words    int // in all input texts
 	faults   directives
-}
-
-// A tool can be called by the mind. The schema is empty for a custom tool,
-// whose input is free text.
-type tool struct {
-	name   string
-	custom bool
-	schema jsontext.Value
 }
 
 // format is the shape that the text of the answer must have: free text, an
@@ -44,9 +38,10 @@ const (
 	reasoningPart
 	refusalPart
 	callPart
+	compactionPart
 )
 
-// A part of an answer is a piece of text or a call of a tool.
+// A part of an answer is a piece of text, a call of a tool or a compaction.
 type part struct {
 	kind   partKind
 	tool   tool // of a call
@@ -58,12 +53,33 @@ var (
 	parallelPattern = regexp.MustCompile(`(?i),?\s*\b(in parallel|both)\b`)
 )
 
-// answer is the mind: the first rule that applies decides.
+// hear takes the message of a user, which makes all before it the past.
+func (p *prompt) hear(c content) {
+	p.text, p.faults = takeDirectives(c.text)
+	p.images = c.images
+	p.results, p.past = nil, nil
+}
+
+// answer is the mind: a step that the prompt wrote down, or a reply.
 func (p *prompt) answer() []part {
+	if p.compact {
+		return []part{{kind: compactionPart, tokens: whole(nil)}}
+	}
+	if parts := p.step(); parts != nil {
+		return parts
+	}
+	if p.faults.thinks {
+		return append(think(p.thought(len(p.faults.steps))), p.reply()...)
+	}
+	return p.reply()
+}
+
+// reply looks at what was said: the first rule that applies decides.
+func (p *prompt) reply() []part {
 	switch {
 	case p.results != nil:
 		return say("The tool answered: " + strings.Join(p.results, ", "))
-	case len(p.tools) > 0 && !p.mentions("no tool"):
+	case len(p.tools) > 0 && len(p.faults.steps) == 0 && !p.mentions("no tool"):
 		return p.calls()
 	case p.format.schema != nil:
 		return say(string(instance(p.format.schema, "x", allProperties)))
@@ -72,8 +88,7 @@ func (p *prompt) answer() []part {
 	case p.mentions("refuse"):
 		return []part{{kind: refusalPart, tokens: words("I will not do that.")}}
 	case p.mentions("think"), p.mentions("reason"):
-		thought := part{kind: reasoningPart, tokens: words("Let me think about it.")}
-		return append([]part{thought}, say("Thought about: "+p.text)...)
+		return append(think("Let me think about it."), say("Thought about: "+p.text)...)
 	}
 	if n := p.count(); n > 0 {
 		return []part{{kind: textPart, tokens: numbers(n)}}
@@ -86,6 +101,10 @@ func (p *prompt) answer() []part {
 
 func say(text string) []part {
 	return []part{{kind: textPart, tokens: words(text)}}
+}
+
+func think(text string) []part {
+	return []part{{kind: reasoningPart, tokens: words(text)}}
 }
 
 func (p *prompt) mentions(phrase string) bool {
@@ -117,10 +136,11 @@ func (p *prompt) calls() []part {
 		if i < len(places) {
 			place = places[i]
 		}
-		parts[i] = part{kind: callPart, tool: callee, tokens: words(p.text)}
-		if !callee.custom {
-			parts[i].tokens = pieces(instance(callee.schema, place, requiredProperties))
+		arguments := []byte(p.text)
+		if callee.kind != customTool {
+			arguments = instance(callee.schema, place, requiredProperties)
 		}
+		parts[i] = callee.call(arguments)
 	}
 	return parts
 }

@@ -33,15 +33,22 @@ type ModelOptions struct {
 
 // A Model is a small mind that answers Chat Completions and Responses requests
 // from the request alone: it echoes, counts, thinks, refuses, calls the tools
-// it is given and fills in JSON schemas. Faults are asked for in the prompt, in
-// double brackets. It holds no state and is safe for concurrent use.
+// it is given and fills in JSON schemas. A prompt can write down what it does,
+// step by step, and which faults it has, in double brackets. It holds no state
+// and is safe for concurrent use.
 //
 // Let text be the text of the last user message. Directives in it are obeyed
 // and removed:
 //
+//	[[call NAME ARGUMENT]]  a step: call that tool
+//	[[and NAME ARGUMENT]]   another call in the same step
+//	[[reason]]              think before the next step or, behind the last, before the answer
+//	[[insist]]              refuse calls that come back without the reasoning they were made with
+//
 //	[[status 500]]      that HTTP status with an error body
 //	[[retry-after 2]]   that header
-//	[[error]]           an error inside the stream after the first text token; whole: status 500
+//	[[error]]           an error inside the stream after the first text token; whole: a status
+//	[[error CODE]]      such an error with that code
 //	[[cut]]             connection closed in the frame after the first token; whole: mid-body
 //	[[cut 100]]         closed after 100 bytes of body
 //	[[stall]]           nothing after the first token until the client leaves; whole: mid-body
@@ -50,11 +57,24 @@ type ModelOptions struct {
 //	[[type text/html]]  that content type
 //	[[delay 20ms]]      between tokens
 //	[[no-usage]]        no token counts
+//	[[limit 5]]         at most 5 tokens, as if the request had said so
 //
-// Then the first rule that applies decides:
+// The k-th turn after the message does the k-th step: the calls that are in the
+// input since then tell which steps are done. NAME may be the end of a tool's
+// name, with or without its namespace, because gateways rename tools. ARGUMENT
+// is a JSON object for the arguments, or else text, as it is or as a JSON
+// string: it is the input of a custom tool, and for a function it takes the
+// place of the required strings. Tools come from the request, from
+// additional_tools and from what a tool_search has found; the search itself is
+// called tool_search. Each step has a thought of its own, so that [[insist]]
+// notices one at the wrong call. An input that ends in compaction_trigger is
+// answered with a compaction and nothing else, whatever the prompt says.
+//
+// After the last step, and in a prompt without any, the first rule that applies
+// decides:
 //
 //	a tool result is the last input        The tool answered: RESULT, RESULT
-//	tools, and no "no tool" in text        call the first; two calls for "both" or "parallel"
+//	tools, no steps, no "no tool"          call the first; two calls for "both" or "parallel"
 //	a JSON schema or object is asked for   a minimal instance, {"ok":true}
 //	"refuse"                               a refusal
 //	"think" or "reason"                    reasoning, then Thought about: TEXT

@@ -14,18 +14,19 @@ import (
 
 // ask is a request in no protocol.
 type ask struct {
-	system  string
-	text    string
-	images  []string   // URLs
-	results [][]string // of the calls that the model made after text, round by round
-	then    string     // what the user said after the results
-	tools   []askTool
-	choice  string // "", "none", "required", or the name of a tool
-	allowed []string
-	serial  bool   // one call at a time
-	schema  string // of the answer
-	object  bool   // the answer is some object
-	limit   int
+	system   string
+	text     string
+	images   []string   // URLs
+	results  [][]string // of the calls that the model made after text, round by round
+	thoughts []string   // reasoning that comes back with the calls of each round
+	then     string     // what the user said after the results
+	tools    []askTool
+	choice   string // "", "none", "required", or the name of a tool
+	allowed  []string
+	serial   bool   // one call at a time
+	schema   string // of the answer
+	object   bool   // the answer is some object
+	limit    int
 }
 
 type askTool struct{ name, schema string }

@@ -4,7 +4,6 @@ import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 )
@@ -62,8 +61,8 @@ func (m *Model) answerResponses(x *Exchange) Reply {
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		return refused.reply()
 	}
-	if status := p.faults.failure(req.Stream); status != 0 {
-		return p.faults.apply(scriptedReply(status))
+	if failure, ok := p.faults.failure(req.Stream); ok {
+		return failure
 	}
 	a := &responsesAnswer{model: m, request: &req, prompt: p}
 	if req.Stream {
@@ -98,6 +97,10 @@ func (r *responsesRequest) decode(body []byte) (*prompt, error) {
 	if err := r.Input.read(p); err != nil {
 		return nil, err
 	}
+	if err := p.checkThoughts("input"); err != nil {
+		return nil, err
+	}
+	p.faults.shorten(&p.limit)
 	return p, r.decodeTools(p)
 }
 
@@ -153,68 +156,4 @@ func (r *responsesRequest) decodeFormat(p *prompt) error {
 		p.format.schema = format.Schema
 	}
 	return nil
-}
-
-// decodeTools takes the tools that a client runs. Those that the provider would
-// run itself are never called.
-func (r *responsesRequest) decodeTools(p *prompt) error {
-	var tools []tool
-	for i, raw := range r.Tools {
-		var t struct {
-			Type       string         `json:"type"`
-			Name       string         `json:"name"`
-			Parameters jsontext.Value `json:"parameters"`
-		}
-		if err := json.Unmarshal(raw, &t); err != nil {
-			return refuse(fmt.Sprintf("tools[%d]", i), "", "Invalid tool: %v", err)
-		}
-		switch {
-		case t.Type == "":
-			return missing(fmt.Sprintf("tools[%d].type", i))
-		case t.Type != "function" && t.Type != "custom":
-			continue
-		case t.Name == "":
-			return missing(fmt.Sprintf("tools[%d].name", i))
-		}
-		tools = append(tools, tool{name: t.Name, custom: t.Type == "custom", schema: t.Parameters})
-	}
-	choice, err := decodeToolChoice(r.ToolChoice, decodeResponsesToolChoice)
-	if err != nil {
-		return err
-	}
-	p.tools, err = choice.from(tools, len(r.Tools))
-	return err
-}
-
-func decodeResponsesToolChoice(raw jsontext.Value) (toolChoice, error) {
-	type ref struct {
-		Type string `json:"type"`
-		Name string `json:"name"`
-	}
-	var object struct {
-		ref
-		Mode  string `json:"mode"`
-		Tools []ref  `json:"tools"`
-	}
-	if err := json.Unmarshal(raw, &object); err != nil {
-		return toolChoice{}, refuse("tool_choice", "", "Invalid tool_choice: %v", err)
-	}
-	switch object.Type {
-	case "":
-		return toolChoice{}, missing("tool_choice.type")
-	case "function", "custom":
-		if object.Name == "" {
-			return toolChoice{}, missing("tool_choice.name")
-		}
-		return toolChoice{must: true, only: []string{object.Name}}, nil
-	case "allowed_tools":
-		choice := toolChoice{must: object.Mode == "required", only: []string{}}
-		for _, allowed := range object.Tools {
-			if allowed.Type == "function" || allowed.Type == "custom" {
-				choice.only = append(choice.only, allowed.Name)
-			}
-		}
-		return choice, nil
-	}
-	return toolChoice{must: true}, nil
 }

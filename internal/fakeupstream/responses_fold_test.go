@@ -62,6 +62,7 @@ type item struct {
 	EncryptedContent *string `json:"encrypted_content"`
 	CallID           string  `json:"call_id"`
 	Name             string  `json:"name"`
+	Namespace        string  `json:"namespace"`
 	Arguments        *string `json:"arguments"`
 	Input            *string `json:"input"`
 }

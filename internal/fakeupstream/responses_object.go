@@ -6,8 +6,11 @@ import (
 	"slices"
 )
 
-// fakeEncryptedContent stands for sealed reasoning, if a request includes it.
-const fakeEncryptedContent = "ZmFrZSByZWFzb25pbmc="
+// What is sealed for the client to bring back.
+const (
+	fakeEncryptedContent = "ZmFrZSByZWFzb25pbmc=" // of reasoning, if a request includes it
+	fakeCompaction       = "ZmFrZSBzdW1tYXJ5"     // of a compaction
+)
 
 // responseObject is a response with all of its keys, in the order in which the
 // first-party API sends them. What is null there may be null here.
@@ -91,14 +94,30 @@ type (
 		Arguments string `json:"arguments"`
 		CallID    string `json:"call_id"`
 		Name      string `json:"name"`
+		Namespace string `json:"namespace,omitzero"`
 	}
 	customCallItem struct {
-		ID     string `json:"id"`
-		Type   string `json:"type"`
-		Status string `json:"status"`
-		CallID string `json:"call_id"`
-		Input  string `json:"input"`
-		Name   string `json:"name"`
+		ID        string `json:"id"`
+		Type      string `json:"type"`
+		Status    string `json:"status"`
+		CallID    string `json:"call_id"`
+		Input     string `json:"input"`
+		Name      string `json:"name"`
+		Namespace string `json:"namespace,omitzero"`
+	}
+	// searchCallItem has its arguments as an object, not as text.
+	searchCallItem struct {
+		ID        string         `json:"id"`
+		Type      string         `json:"type"`
+		Status    string         `json:"status"`
+		Arguments jsontext.Value `json:"arguments"`
+		CallID    string         `json:"call_id"`
+		Execution string         `json:"execution"`
+	}
+	compactionItem struct {
+		ID               string `json:"id"`
+		Type             string `json:"type"`
+		EncryptedContent string `json:"encrypted_content"`
 	}
 
 	outputText struct {

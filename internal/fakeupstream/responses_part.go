@@ -1,9 +1,14 @@
 package fakeupstream
 
+import (
+	"cmp"
+	"encoding/json/jsontext"
+)
+
 // partWire is how Responses spells a part of an answer.
 type partWire struct {
 	idPrefix string // of the item
-	event    string // of the text, without .delta or .done
+	event    string // of the text, without .delta or .done; none if the item comes whole
 	text     string // member that has the whole text in the .done event
 	part     string // event of the content part, if the item has one
 	index    string // member that counts the content parts
@@ -15,7 +20,11 @@ func wireOf(p *part) partWire {
 		return partWire{"rs_", "response.reasoning_summary_text", "text", "reasoning_summary_part", "summary_index"}
 	case p.kind == refusalPart:
 		return partWire{"msg_", "response.refusal", "refusal", "content_part", "content_index"}
-	case p.kind == callPart && p.tool.custom:
+	case p.kind == compactionPart:
+		return partWire{idPrefix: "cmp_"}
+	case p.kind == callPart && p.tool.kind == searchTool:
+		return partWire{idPrefix: "tsc_"}
+	case p.kind == callPart && p.tool.kind == customTool:
 		return partWire{idPrefix: "ctc_", event: "response.custom_tool_call_input", text: "input"}
 	case p.kind == callPart:
 		return partWire{idPrefix: "fc_", event: "response.function_call_arguments", text: "arguments"}
@@ -49,14 +58,27 @@ func (v *responsesVoice) item(status string, filled bool) any {
 			item.Summary = []summaryText{{"summary_text", text}}
 		}
 		return item
-	case v.part.kind == callPart && v.part.tool.custom:
-		return customCallItem{v.itemID, "custom_tool_call", status, v.callID, text, v.part.tool.name}
+	case v.part.kind == compactionPart:
+		return compactionItem{v.itemID, "compaction", fakeCompaction}
 	case v.part.kind == callPart:
-		return functionCallItem{v.itemID, "function_call", status, text, v.callID, v.part.tool.name}
+		return v.call(status, text)
 	}
 	item := messageItem{ID: v.itemID, Type: "message", Status: status, Role: "assistant"}
 	if filled {
 		item.Content = []any{v.content(text)}
 	}
 	return item
+}
+
+// call returns the call that is the open item.
+func (v *responsesVoice) call(status, text string) any {
+	t := v.part.tool
+	switch t.kind {
+	case customTool:
+		return customCallItem{v.itemID, "custom_tool_call", status, v.callID, text, t.name, t.namespace}
+	case searchTool:
+		return searchCallItem{v.itemID, "tool_search_call", status, jsontext.Value(cmp.Or(text, "{}")), v.callID, "client"}
+	default:
+		return functionCallItem{v.itemID, "function_call", status, text, v.callID, t.name, t.namespace}
+	}
 }

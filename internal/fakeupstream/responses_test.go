@@ -12,6 +12,12 @@ import (
 
 const responsesPath = "/v1/responses"
 
+// What the model seals, and takes back from nobody else.
+const (
+	sealedReasoning  = "ZmFrZSByZWFzb25pbmc="
+	sealedCompaction = "ZmFrZSBzdW1tYXJ5"
+)
+
 // responsesBody renders an ask as a Responses request.
 func responsesBody(a ask, stream bool) object {
 	content := any(a.text)
@@ -29,6 +35,12 @@ func responsesBody(a ask, stream bool) object {
 			id := fmt.Sprintf("call_%d_%d", round, i)
 			calls = append(calls, object{"type": "function_call", "call_id": id, "name": a.tools[0].name, "arguments": "{}"})
 			results = append(results, object{"type": "function_call_output", "call_id": id, "output": text})
+		}
+		if round < len(a.thoughts) {
+			input = append(input, object{
+				"type": "reasoning", "encrypted_content": sealedReasoning,
+				"summary": []object{{"type": "summary_text", "text": a.thoughts[round]}},
+			})
 		}
 		input = append(append(input, calls...), results...)
 	}
@@ -196,6 +208,14 @@ func TestResponsesRefusesWhatTheAPIRefuses(t *testing.T) {
 		"message without content":    {object{"input": []object{{"role": "user"}}}, "input[0].content"},
 		"foreign message id":         {object{"input": []object{{"role": "user", "content": "hi", "id": "chatcmpl-1"}}}, "input[0].id"},
 		"foreign call id":            {object{"input": []object{{"type": "function_call", "id": "call_1", "call_id": "c1"}}}, "input[0].id"},
+		"foreign reasoning":          {object{"input": []object{{"type": "reasoning", "summary": []object{}, "encrypted_content": "x"}, user}}, "input[0].encrypted_content"},
+		"foreign compaction":         {object{"input": []object{{"type": "compaction", "encrypted_content": "x"}, user}}, "input[0].encrypted_content"},
+		"empty compaction":           {object{"input": []object{{"type": "compaction"}, user}}, "input[0].encrypted_content"},
+		"search without a result":    {object{"input": []object{user, {"type": "tool_search_call", "call_id": "c1"}}}, "input"},
+		"result of another kind":     {object{"input": []object{user, call, {"type": "tool_search_output", "call_id": "c1"}}}, "input"},
+		"namespace without a name":   {object{"tools": []object{{"type": "namespace"}}}, "tools[0].name"},
+		"namespace in a namespace":   {object{"tools": []object{{"type": "namespace", "name": "a", "tools": []object{{"type": "namespace", "name": "b"}}}}}, "tools[0].tools[0].type"},
+		"added tool without a name":  {object{"input": []object{{"type": "additional_tools", "tools": []object{{"type": "function"}}}, user}}, "input[0].tools[0].name"},
 		"long id":                    {object{"input": []object{{"type": "reasoning", "id": "rs_" + strings.Repeat("0", 64)}}}, "input[0].id"},
 		"result without its call":    {object{"input": []object{user, result}}, "input"},
 		"result of the other kind":   {object{"input": []object{user, call, {"type": "custom_tool_call_output", "call_id": "c1", "output": "r"}}}, "input"},
@@ -236,7 +256,8 @@ func TestResponsesTakesWhatTheAPITakes(t *testing.T) {
 		"no allowed tool": {"tools": append(hosted, object{"type": "function", "name": "f"}), "tool_choice": object{"type": "allowed_tools", "mode": "auto", "tools": hosted}},
 		"other items": {"input": []object{
 			{"type": "reasoning", "id": "rs_1", "summary": []object{}, "content": nil},
-			{"type": "compaction", "encrypted_content": "x"},
+			{"type": "reasoning", "id": "rs_2", "summary": []object{}, "encrypted_content": sealedReasoning},
+			{"type": "compaction", "encrypted_content": sealedCompaction},
 			{"type": "message", "id": "msg_1", "role": "assistant", "content": []object{{"type": "output_text", "text": "a"}, {"type": "refusal", "refusal": "b"}}},
 			{"type": "computer_call_output", "call_id": "c", "output": object{"type": "computer_screenshot"}},
 			{"role": "user", "content": "hi"},

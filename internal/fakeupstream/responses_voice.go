@@ -93,6 +93,7 @@ type responsesVoice struct {
 	itemID     string
 	callID     string
 	text       []byte
+	whole      bool   // the item has no events but its first and last
 	head, tail string // of a token's event, before and after its number and text
 	middle     string // between the two
 }
@@ -110,6 +111,7 @@ func (v *responsesVoice) open(p *part) error {
 	if p.kind == callPart {
 		v.callID = "call_" + v.newID()
 	}
+	v.whole = wire.event == ""
 	v.prepareTokens(wire)
 	if err := v.emit("response.output_item.added", v.at(), member{"item", v.item("in_progress", false)}); err != nil {
 		return err
@@ -122,7 +124,7 @@ func (v *responsesVoice) open(p *part) error {
 
 func (v *responsesVoice) token(tok []byte) error {
 	v.text = append(v.text, tok...)
-	if v.w == nil {
+	if v.w == nil || v.whole {
 		return nil
 	}
 	v.buf = append(v.buf[:0], v.head...)
@@ -139,21 +141,8 @@ func (v *responsesVoice) shut(complete bool) error {
 	if !complete {
 		status = "incomplete"
 	}
-	wire := wireOf(v.part)
-	text := string(v.text)
-	done := []member{v.of(), v.at()}
-	if wire.index != "" {
-		done = append(done, member{wire.index, 0})
-	}
-	done = append(done, member{wire.text, text})
-	if v.part.kind == textPart {
-		done = append(done, member{"logprobs", []struct{}{}})
-	}
-	if err := v.emit(wire.event+".done", done...); err != nil {
-		return err
-	}
-	if wire.part != "" {
-		if err := v.emit("response."+wire.part+".done", v.of(), v.at(), member{wire.index, 0}, member{"part", v.content(text)}); err != nil {
+	if !v.whole {
+		if err := v.shutText(wireOf(v.part)); err != nil {
 			return err
 		}
 	}
@@ -165,10 +154,27 @@ func (v *responsesVoice) shut(complete bool) error {
 	return nil
 }
 
+// shutText ends the text of the open item.
+func (v *responsesVoice) shutText(wire partWire) error {
+	text := string(v.text)
+	done := []member{v.of(), v.at()}
+	if wire.index != "" {
+		done = append(done, member{wire.index, 0})
+	}
+	done = append(done, member{wire.text, text})
+	if v.part.kind == textPart {
+		done = append(done, member{"logprobs", []struct{}{}})
+	}
+	if err := v.emit(wire.event+".done", done...); err != nil || wire.part == "" {
+		return err
+	}
+	return v.emit("response."+wire.part+".done", v.of(), v.at(), member{wire.index, 0}, member{"part", v.content(text)})
+}
+
 // fail ends the stream with an error, nested as the first-party API sends it,
 // and the failed response.
 func (v *responsesVoice) fail() error {
-	e := scripted(http.StatusInternalServerError)
+	e := v.faults.scriptedError()
 	if err := v.emit("error", member{"error", e}); err != nil {
 		return err
 	}

@@ -63,6 +63,11 @@ func numbers(n int) tokens {
 	}
 }
 
+// whole is a text in one token.
+func whole(text []byte) tokens {
+	return func(yield func([]byte) bool) { yield(text) }
+}
+
 // pieces splits a call's arguments into at least two tokens, between runes.
 func pieces(arguments []byte) tokens {
 	size := min(pieceSize, (len(arguments)+1)/2)
