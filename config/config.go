@@ -11,7 +11,10 @@
 package config
 
 import (
+	"encoding/base64"
+	"errors"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -36,6 +39,11 @@ type Config struct {
 	Models map[string]Model `yaml:"models"`
 	// Timeouts bound the life of a response.
 	Timeouts Timeouts `yaml:"timeouts"`
+	// SealKeys seal what clients carry for the gateway (encrypted_content): the
+	// current key first, then older ones that still open. Each is 32 bytes in
+	// base64; see [SealKey]. Without any a key is made up at start, and what was
+	// sealed before a restart does not open after it.
+	SealKeys []Secret `yaml:"seal_keys"`
 }
 
 // Mode is what the gateway does with request members that it does not know.
@@ -129,6 +137,18 @@ func (u Upstream) Base() (*url.URL, error) {
 	}
 	base.Path, base.RawPath = trimSlash(base.Path), trimSlash(base.RawPath)
 	return base, nil
+}
+
+// sealKeySize is the size of a seal key in bytes.
+const sealKeySize = 32
+
+// SealKey returns the bytes of a seal key.
+func SealKey(s Secret) ([]byte, error) {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(s.Reveal()))
+	if err != nil || len(key) != sealKeySize {
+		return nil, errors.New("is not 32 bytes in base64; make one with: openssl rand -base64 32")
+	}
+	return key, nil
 }
 
 // A Secret is text that must not be shown. Formatting and logging it give a

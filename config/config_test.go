@@ -95,6 +95,7 @@ func TestGoodFiles(t *testing.T) {
 				"gpt-4o": {Upstream: "openai"}, "qwen3:8b": {Upstream: "local"}, "fast": {Upstream: "local", Model: "qwen3-32b"},
 			}
 			c.Timeouts = config.Timeouts{Hold: 5 * time.Second, FirstEvent: time.Minute, Idle: 90 * time.Second, Total: 2 * time.Hour, Drain: 30 * time.Second}
+			c.SealKeys = []config.Secret{"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}
 		},
 	}
 	for _, name := range files(t, ".good.yaml") {

@@ -52,6 +52,8 @@ func (d *decoder) value(path, shape string, n ast.Node, v reflect.Value) {
 		}
 	case v.Kind() == reflect.Map:
 		d.mapOf(path, shape, n, v)
+	case v.Kind() == reflect.Slice:
+		d.listOf(path, shape, n, v)
 	default:
 		d.structure(path, shape, n, v)
 	}
@@ -87,6 +89,24 @@ func (d *decoder) mapOf(path, shape string, n ast.Node, v reflect.Value) {
 		m.SetMapIndex(reflect.ValueOf(key), elem)
 	}
 	v.Set(m)
+}
+
+// listOf decodes a sequence.
+func (d *decoder) listOf(path, shape string, n ast.Node, v reflect.Value) {
+	seq, ok := n.(*ast.SequenceNode)
+	if !ok {
+		d.addf(path, "must be a list, not %s", kind(n))
+		return
+	}
+	list := reflect.MakeSlice(v.Type(), len(seq.Values), len(seq.Values))
+	for i, value := range seq.Values {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if tok := value.GetToken(); tok != nil {
+			d.places[at] = place{tok.Position.Line, tok.Position.Column}
+		}
+		d.value(at, shape+".*", value, list.Index(i))
+	}
+	v.Set(list)
 }
 
 // entries yields the keys and values of a mapping and notes where they are.

@@ -11,7 +11,6 @@ var later = []string{
 	"rules",
 	"output_mode",
 	"state",
-	"seal_keys",
 	"tools",
 	"upstreams.*.api_keys",
 	"upstreams.*.command",

@@ -38,6 +38,14 @@ func (c *Config) problems() problems {
 		c.checkModel(&p, name)
 	}
 	c.Timeouts.check(&p)
+	for i, key := range c.SealKeys {
+		at := fmt.Sprintf("seal_keys[%d]", i)
+		if _, err := SealKey(key); err != nil {
+			p.addf(at, "%v", err)
+		} else if slices.Index(c.SealKeys, key) < i {
+			p.addf(at, "is there twice; remove one")
+		}
+	}
 	return p
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/antiphon-dev/antiphon"
 	"github.com/antiphon-dev/antiphon/config"
+	"github.com/antiphon-dev/antiphon/internal/seal"
 	"github.com/antiphon-dev/antiphon/store/memstore"
 	"github.com/antiphon-dev/antiphon/upstream"
 	"github.com/antiphon-dev/antiphon/upstream/chat"
@@ -61,7 +62,11 @@ func New(ctx context.Context, c *config.Config, opts *Options) (*antiphon.Gatewa
 	if err != nil {
 		return nil, err
 	}
-	drivers, err := newDrivers(c, report, opts.Client)
+	sealer, err := newSealer(c)
+	if err != nil {
+		return nil, err
+	}
+	drivers, err := newDrivers(c, report, opts.Client, sealer)
 	if err != nil {
 		return nil, err
 	}
@@ -77,27 +82,41 @@ func New(ctx context.Context, c *config.Config, opts *Options) (*antiphon.Gatewa
 
 // newDrivers returns the driver of each upstream, for the protocol that the
 // survey found.
-func newDrivers(c *config.Config, r *Report, client *http.Client) (map[string]upstream.Driver, error) {
+func newDrivers(c *config.Config, r *Report, client *http.Client, sealer upstream.Sealer) (map[string]upstream.Driver, error) {
 	drivers := make(map[string]upstream.Driver, len(r.Upstreams))
 	for _, u := range r.Upstreams {
 		e, err := endpoint(c.Upstreams[u.Name], client)
 		if err != nil {
 			return nil, fmt.Errorf("upstream %s: %w", u.Name, err)
 		}
-		if drivers[u.Name], err = newDriver(u.Protocol, e); err != nil {
+		if drivers[u.Name], err = newDriver(u.Name, u.Protocol, e, sealer); err != nil {
 			return nil, fmt.Errorf("upstream %s: %w", u.Name, err)
 		}
 	}
 	return drivers, nil
 }
 
-// newDriver is the switch from a protocol's name to its driver.
-func newDriver(p config.Protocol, e upstream.Endpoint) (upstream.Driver, error) {
+// newSealer returns what seals encrypted_content.
+func newSealer(c *config.Config) (upstream.Sealer, error) {
+	var keys [][]byte
+	for _, s := range c.SealKeys {
+		key, err := config.SealKey(s)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	return seal.New(keys...)
+}
+
+// newDriver is the switch from a protocol's name to its driver. A protocol
+// without compaction of its own gets ours.
+func newDriver(name string, p config.Protocol, e upstream.Endpoint, sealer upstream.Sealer) (upstream.Driver, error) {
 	switch p {
 	case config.ProtocolResponses:
 		return native.New(e, nil), nil
 	case config.ProtocolChat:
-		return chat.New(e, nil), nil
+		return upstream.Compacting(chat.New(e, &chat.Options{Name: name, Sealer: sealer}), sealer), nil
 	}
 	return nil, fmt.Errorf("there is no driver for the protocol %q", p)
 }

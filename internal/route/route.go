@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -30,8 +29,8 @@ type Router struct {
 }
 
 // New returns a router over drivers, each of which it holds to the limits. models
-// maps the names that clients use to targets; a name that is not there goes to
-// the only upstream under the same name, if there is only one.
+// maps the names that clients use to targets; if it is empty and there is only
+// one upstream, every name goes there as it is.
 func New(drivers map[string]upstream.Driver, models map[string]Target, limits upstream.Limits) (*Router, error) {
 	r := &Router{upstreams: make(map[string]upstream.Driver, len(drivers)), models: models}
 	for name, d := range drivers {
@@ -71,7 +70,7 @@ func (r *Router) find(model string) (Target, error) {
 	if t, ok := r.models[model]; ok {
 		return t, nil
 	}
-	if len(r.upstreams) == 1 {
+	if len(r.models) == 0 && len(r.upstreams) == 1 {
 		for name := range r.upstreams {
 			return Target{Upstream: name, Model: model}, nil
 		}
@@ -79,22 +78,40 @@ func (r *Router) find(model string) (Target, error) {
 	return Target{}, responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %q; GET /v1/models lists those there are.", model)
 }
 
-// Models lists what clients can ask for: the configured names, and what the
-// upstreams offer where no name is configured. Upstreams that fail are left out
-// and reported in the error beside the list.
+// Models lists what clients can ask for: the configured names, or everything that
+// the upstreams offer if no name is configured, with what the upstreams tell of
+// them. Upstreams that do not answer are reported in the error beside the list.
 func (r *Router) Models(ctx context.Context) ([]upstream.Model, error) {
-	if len(r.models) > 0 {
-		var list []upstream.Model
-		for _, name := range slices.Sorted(maps.Keys(r.models)) {
-			list = append(list, upstream.Model{ID: name, OwnedBy: r.models[name].Upstream})
+	offered, err := r.offered(ctx)
+	var list []upstream.Model
+	for name, models := range offered {
+		for _, m := range models {
+			m.OwnedBy = cmp.Or(m.OwnedBy, name)
+			list = append(list, m)
 		}
-		return list, nil
 	}
+	if len(r.models) > 0 {
+		list = list[:0]
+		for name, t := range r.models {
+			m := upstream.Model{OwnedBy: t.Upstream}
+			if i := slices.IndexFunc(offered[t.Upstream], func(m upstream.Model) bool { return m.ID == t.Model }); i >= 0 {
+				m = offered[t.Upstream][i]
+			}
+			m.ID = name
+			list = append(list, m)
+		}
+	}
+	slices.SortFunc(list, func(a, b upstream.Model) int { return cmp.Compare(a.ID, b.ID) })
+	return list, err
+}
+
+// offered asks every upstream for its models.
+func (r *Router) offered(ctx context.Context) (map[string][]upstream.Model, error) {
 	var (
-		wg   sync.WaitGroup
-		mu   sync.Mutex
-		list []upstream.Model
-		errs []error
+		wg      sync.WaitGroup
+		mu      sync.Mutex // guards what follows
+		offered = map[string][]upstream.Model{}
+		errs    []error
 	)
 	for name, d := range r.upstreams {
 		lister, ok := d.(upstream.ModelLister)
@@ -108,15 +125,11 @@ func (r *Router) Models(ctx context.Context) ([]upstream.Model, error) {
 			if err != nil {
 				errs = append(errs, fmt.Errorf("models of %s: %w", name, err))
 			}
-			for _, m := range models {
-				m.OwnedBy = cmp.Or(m.OwnedBy, name)
-				list = append(list, m)
-			}
+			offered[name] = models
 		})
 	}
 	wg.Wait()
-	slices.SortFunc(list, func(a, b upstream.Model) int { return cmp.Compare(a.ID, b.ID) })
-	return list, errors.Join(errs...)
+	return offered, errors.Join(errs...)
 }
 
 // Close closes the upstreams.
