@@ -93,7 +93,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return 1
 		}
 	}
-	if rep.failed() || ctx.Err() != nil {
+	if rep.failed() {
 		return 1
 	}
 	return 0
@@ -160,9 +160,6 @@ func measure(ctx context.Context, s *settings, progress io.Writer) (*report, err
 		limit = time.Minute
 	}
 	for _, m := range s.chosen {
-		if ctx.Err() != nil {
-			return nil, errors.New("interrupted")
-		}
 		began := time.Now()
 		rig.say("%s: %s", m.name, m.about)
 		bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
@@ -173,6 +170,9 @@ func measure(ctx context.Context, s *settings, progress io.Writer) (*report, err
 		}
 		cancel()
 		rig.stopAll()
+		if ctx.Err() != nil {
+			return nil, errors.New("interrupted")
+		}
 		rig.say("%s: took %v", m.name, time.Since(began).Round(100*time.Millisecond))
 	}
 	return rep, nil

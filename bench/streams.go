@@ -54,18 +54,18 @@ func measureStreams(ctx context.Context, r *rig, s *section) error {
 	if ended := <-held.ended; err == nil {
 		err = ended
 	}
-	perStream := float64(during.now-before.now) / 1024 / float64(n)
-	s.add(
-		row{
-			Metric: "open at once and completed", Value: float64(held.completed.Load()),
-			Note: note, Limit: atLeast(float64(n)).hard(),
-		},
-		row{
-			Metric: "gateway's memory per open stream", Value: perStream, Unit: "KiB",
-			Note: fmt.Sprintf("%s in all", format(mib(during.now), "MiB")), Limit: atMost(64),
-		},
-	)
-	return err
+	s.add(row{
+		Metric: "open at once and completed", Value: float64(held.completed.Load()),
+		Note: note, Limit: atLeast(float64(n)).hard(),
+	})
+	if err != nil {
+		return err
+	}
+	s.add(row{
+		Metric: "gateway's memory per open stream", Value: float64(during.now-before.now) / 1024 / float64(n), Unit: "KiB",
+		Note: fmt.Sprintf("%s in all", format(mib(during.now), "MiB")), Limit: atMost(64),
+	})
+	return nil
 }
 
 // streamsThatFit returns want, or fewer if a process may not have that many
