@@ -33,11 +33,20 @@ func BearerAuth(key string) Auth {
 	}
 }
 
-// ClientAuth forwards the client's own Authorization.
+// ClientAuth forwards the client's own credential: its Authorization, and what
+// belongs to it, such as OpenAI-Project, unless the endpoint's own headers say
+// otherwise. Without an Authorization none of it is forwarded.
 func ClientAuth() Auth {
 	return func(h, client http.Header) {
-		if v := client.Get("Authorization"); v != "" {
-			h.Set("Authorization", v)
+		authorization := client.Get("Authorization")
+		if authorization == "" {
+			return
+		}
+		h.Set("Authorization", authorization)
+		for name := range client {
+			if isCredential(name) && h.Get(name) == "" {
+				h.Set(name, client.Get(name))
+			}
 		}
 	}
 }
@@ -50,8 +59,12 @@ type Endpoint struct {
 	Base *url.URL
 	// Auth may be nil: no credential.
 	Auth Auth
-	// Header is sent with every request.
+	// Header is sent with every request. It wins over the client's.
 	Header http.Header
+	// ForwardHeaders sends the client's headers too, for an upstream that speaks
+	// the protocol that they are part of. Its credential is not among them: that
+	// is Auth's to send or not.
+	ForwardHeaders bool
 	// Client sends requests. Nil means [NewClient]'s.
 	Client *http.Client
 }
@@ -81,12 +94,16 @@ func NewClient() *http.Client {
 
 var sharedClient = NewClient()
 
-// Post sends body to the path below the base. An answer other than 200 becomes
-// an *responses.Error; otherwise the caller closes the response's body.
+// Post sends body to the path below the base. Client holds those headers of the
+// client that may be forwarded. An answer other than 200 becomes an
+// *responses.Error; otherwise the caller closes the response's body.
 func (e *Endpoint) Post(ctx context.Context, path string, body []byte, client http.Header) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.Base.JoinPath(path).String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
+	}
+	if e.ForwardHeaders {
+		forward(req.Header, client)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	return e.do(req, client)
