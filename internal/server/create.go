@@ -15,9 +15,6 @@ import (
 // owner is whose responses these are. There is one until there are keys.
 const owner = "default"
 
-// forwarded are the client's headers that a driver may pass on.
-var forwarded = []string{"Authorization"}
-
 // createResponse is POST /v1/responses.
 func (s *Server) createResponse(x *exchange) error {
 	req, err := s.readRequest(x)
@@ -25,7 +22,9 @@ func (s *Server) createResponse(x *exchange) error {
 		return err
 	}
 	x.shape = shapeOf(req)
-	run, err := s.engine.Start(x.r.Context(), &engine.Job{Owner: owner, Request: req, Header: pick(x.r.Header, forwarded)})
+	header, dropped := forwardable(x.r.Header)
+	x.headersDropped = dropped
+	run, err := s.engine.Start(x.r.Context(), &engine.Job{Owner: owner, Request: req, Header: header})
 	if err != nil {
 		return err
 	}
@@ -51,16 +50,6 @@ func (s *Server) readRequest(x *exchange) (*responses.Request, error) {
 		return nil, err
 	}
 	return responses.DecodeRequest(body, &responses.Limits{Bytes: s.opts.MaxBodyBytes})
-}
-
-func pick(h http.Header, names []string) http.Header {
-	out := make(http.Header, len(names))
-	for _, n := range names {
-		if v := h.Values(n); len(v) > 0 {
-			out[http.CanonicalHeaderKey(n)] = v
-		}
-	}
-	return out
 }
 
 // endForeground ends the run with its client, waits for it, and notes how it

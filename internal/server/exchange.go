@@ -35,11 +35,12 @@ type exchange struct {
 	bytes   int64
 
 	// What the handlers learn, for the access log.
-	coding   string // of the body, "" if plain
-	shape    shape
-	upstream string
-	end      *engine.RunEnd
-	err      *responses.Error
+	coding         string // of the body, "" if plain
+	headersDropped int    // values that an upstream would have got
+	shape          shape
+	upstream       string
+	end            *engine.RunEnd
+	err            *responses.Error
 }
 
 func newExchange(s *Server, w http.ResponseWriter, r *http.Request) *exchange {
@@ -130,6 +131,9 @@ func (x *exchange) finish() {
 	}
 	if x.coding != "" {
 		attrs = append(attrs, slog.String("encoding", x.coding))
+	}
+	if x.headersDropped > 0 {
+		attrs = append(attrs, slog.Int("headers_dropped", x.headersDropped))
 	}
 	attrs = append(attrs, x.shape.attrs()...)
 	if x.upstream != "" {
