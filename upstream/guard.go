@@ -122,22 +122,26 @@ type watch struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 
-	last   atomic.Int64 // time of the last event, from start; 0 before the first
+	begun  atomic.Bool  // the reader has seen the first event
+	asked  atomic.Int64 // when it asked for the next one, from start
 	taking atomic.Bool  // the reader has the event: the upstream is not to blame
 }
 
 func newWatch(l Limits, cancel context.CancelCauseFunc) *watch {
 	w := &watch{start: time.Now(), idle: l.Idle, cancel: cancel}
-	first := l.FirstEvent
-	if first < 0 {
-		first = l.Idle
-	}
-	if first > 0 {
-		// Armed only once the field is set, because expire reads it.
-		w.timer = time.AfterFunc(math.MaxInt64, w.expire)
-		w.timer.Reset(first)
-	}
+	// Armed only once the field is set, because expire reads it.
+	w.timer = time.AfterFunc(math.MaxInt64, w.expire)
+	w.arm(l.FirstEvent)
 	return w
+}
+
+// arm lets the timer fire after d, or never if there is no bound.
+func (w *watch) arm(d time.Duration) {
+	if d < 0 {
+		w.timer.Stop()
+		return
+	}
+	w.timer.Reset(d)
 }
 
 // handOver notes that an event came and goes to the reader.
@@ -145,28 +149,29 @@ func (w *watch) handOver() { w.taking.Store(true) }
 
 // resume notes that the reader wants the next event.
 func (w *watch) resume() {
-	w.last.Store(int64(time.Since(w.start)))
+	w.asked.Store(int64(time.Since(w.start)))
 	w.taking.Store(false)
-}
-
-func (w *watch) stop() {
-	if w.timer != nil {
-		w.timer.Stop()
+	if !w.begun.Load() {
+		w.begun.Store(true)
+		w.arm(w.idle)
 	}
 }
 
+func (w *watch) stop() { w.timer.Stop() }
+
 // expire runs when the timer fires.
 func (w *watch) expire() {
-	last := time.Duration(w.last.Load())
-	switch {
+	switch begun := w.begun.Load(); {
+	case w.taking.Load() && begun:
+		w.arm(w.idle)
 	case w.taking.Load():
-		w.timer.Reset(max(w.idle, time.Second))
-	case last == 0:
+		// The first event came in time; resume will arm the timer.
+	case !begun:
 		w.cancel(ErrFirstEvent)
-	case w.idle < 0:
 	default:
-		if left := w.idle - (time.Since(w.start) - last); left > 0 {
-			w.timer.Reset(left)
+		silent := time.Since(w.start) - time.Duration(w.asked.Load())
+		if silent < w.idle {
+			w.arm(w.idle - silent)
 			return
 		}
 		w.cancel(ErrIdle)
