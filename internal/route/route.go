@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/antiphon-dev/antiphon/responses"
 	"github.com/antiphon-dev/antiphon/upstream"
@@ -105,8 +106,16 @@ func (r *Router) Models(ctx context.Context) ([]upstream.Model, error) {
 	return list, err
 }
 
+// listTime is how long an upstream may take to list its models: the others are
+// not held up by one that hangs.
+const listTime = 5 * time.Second
+
+var errListTime = responses.UpstreamErrorf(responses.CodeTimeout, "The upstream did not list its models in time.")
+
 // offered asks every upstream for its models.
 func (r *Router) offered(ctx context.Context) (map[string][]upstream.Model, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, listTime, errListTime)
+	defer cancel()
 	var (
 		wg      sync.WaitGroup
 		mu      sync.Mutex // guards what follows
