@@ -106,6 +106,40 @@ func TestUsesScanner(t *testing.T) {
 	}
 }
 
+// chatWords are names of the Chat Completions wire that occur in no other.
+var chatWords = []string{"chat/completions", `"tool_calls`, "finish_reason"}
+
+// TestOnlyTheChatDriverKnowsChatCompletions: requests and answers never travel
+// through that shape; one driver speaks it to its upstream (R1).
+func TestOnlyTheChatDriverKnowsChatCompletions(t *testing.T) {
+	t.Parallel()
+	found := false
+	for _, p := range packages(t) {
+		rel := relative(p.ImportPath)
+		for _, name := range p.GoFiles {
+			src, err := os.ReadFile(filepath.Join(p.Dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, word := range chatWords {
+				if !bytes.Contains(src, []byte(word)) {
+					continue
+				}
+				switch rel {
+				case "upstream/chat":
+					found = true
+				case "internal/fakeupstream", "cmd/fakeupstream", "bench": // they play such upstreams
+				default:
+					t.Errorf("%s/%s speaks of %s", rel, name, word)
+				}
+			}
+		}
+	}
+	if !found {
+		t.Error("upstream/chat does not use these words: this test looks for the wrong ones")
+	}
+}
+
 func TestTextFilesNameNoMachine(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("git", "ls-files", "-z").Output()

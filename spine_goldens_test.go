@@ -18,7 +18,8 @@ import (
 // TestSpineGoldens sends every golden of every driver through the whole gateway,
 // streamed and not (R12, R61). The stream obeys the grammar, its fold is the JSON
 // answer (for failures: same code and message), and everything that leaves
-// validates against the Open Responses document.
+// validates against the Open Responses document. Nothing of our own making is
+// sent that the client did not ask for (R18).
 func TestSpineGoldens(t *testing.T) {
 	t.Parallel()
 	checker := openapitest.Load(t)
@@ -50,6 +51,9 @@ func TestSpineGoldens(t *testing.T) {
 				for _, data := range raw {
 					if err := checker.CheckEvent(data); err != nil {
 						t.Errorf("%s\n%v", data, err)
+					}
+					if bytes.Contains(data, []byte(`"type":"antiphon:`)) {
+						t.Errorf("an extension that nobody asked for: %s", data)
 					}
 				}
 				compareAnswers(t, checker, status, whole, events)

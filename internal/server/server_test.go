@@ -146,6 +146,7 @@ func (g *gateway) do(t *testing.T, method, path, body string, header ...string) 
 	return resp, string(b)
 }
 
+// TestJSONAnswer: without stream the answer is one response object (R7, R10).
 func TestJSONAnswer(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, says("hello"), nil)
@@ -171,6 +172,7 @@ func TestJSONAnswer(t *testing.T) {
 	}
 }
 
+// TestStreamedAnswer: with it, events that end in [DONE] (R7, R13).
 func TestStreamedAnswer(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, says("hello"), nil)
@@ -306,6 +308,7 @@ func TestPanicIsAnAnswer(t *testing.T) {
 	}
 }
 
+// TestAccessLogSaysShapeAndCauseButNoContent (R35).
 func TestAccessLogSaysShapeAndCauseButNoContent(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, says("top secret answer"), nil)
