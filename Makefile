@@ -64,6 +64,8 @@ show-spine: ## Show what the spine promises: its tests, then its loads at full s
 	go test -count=1 -v -run '^TestSpine' ./... > "$$log" 2>&1 || status=$$?; \
 	grep -E '^--- (PASS|FAIL|SKIP): TestSpine' "$$log" || { echo "no test is named TestSpine…"; status=1; }; \
 	if (( status != 0 )); then cat "$$log"; exit "$$status"; fi
+	@echo "--- every golden, cut and closed at every byte (about two minutes)"
+	go test -count=1 -run '^TestGoldens$$' ./upstream/chat ./upstream/native -every-byte
 	go run ./bench spine
 
 # A package is asked to rewrite its goldens if its tests know the -update flag.
