@@ -7,7 +7,13 @@ import (
 	"github.com/antiphon-dev/antiphon/upstream"
 )
 
-// modelObject is a model as GET /v1/models shows it.
+// modelList is GET /v1/models as the API has it.
+type modelList struct {
+	Object string        `json:"object"`
+	Data   []modelObject `json:"data"`
+}
+
+// modelObject is a model in it.
 type modelObject struct {
 	ID            string `json:"id"`
 	Object        string `json:"object"`
@@ -26,20 +32,21 @@ func (s *Server) listModels(x *exchange) error {
 		}
 		s.opts.Logger.Warn("some upstreams do not list their models", "error", err)
 	}
-	list := struct {
-		Object string        `json:"object"`
-		Data   []modelObject `json:"data"`
-	}{Object: "list"}
-	for _, m := range models {
-		list.Data = append(list.Data, objectOf(m))
+	var list any = modelListOf(models)
+	if x.r.URL.Query().Has("client_version") {
+		list = codexListOf(models)
 	}
-	body, err := json.Marshal(&list)
+	body, err := json.Marshal(list)
 	if err != nil {
 		return err
 	}
 	return x.writeJSON(http.StatusOK, body)
 }
 
-func objectOf(m upstream.Model) modelObject {
-	return modelObject{ID: m.ID, Object: "model", Created: m.Created, OwnedBy: m.OwnedBy, ContextWindow: m.ContextWindow}
+func modelListOf(models []upstream.Model) modelList {
+	list := modelList{Object: "list", Data: make([]modelObject, 0, len(models))}
+	for _, m := range models {
+		list.Data = append(list.Data, modelObject{ID: m.ID, Object: "model", Created: m.Created, OwnedBy: m.OwnedBy, ContextWindow: m.ContextWindow})
+	}
+	return list
 }
