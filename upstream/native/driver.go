@@ -80,8 +80,10 @@ var (
 )
 
 // New returns a driver for the Responses API below e.Base. It does no I/O. Nil
-// options mean the defaults.
+// options mean the defaults. The client's headers are forwarded, whatever e says:
+// they are part of the protocol, and some decide how a body is read.
 func New(e upstream.Endpoint, opts *Options) upstream.Driver {
+	e.ForwardHeaders = true
 	d := &driver{
 		endpoint: e,
 		ids:      newRecent[idKey, string](maxIDs),
