@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/antiphon-dev/antiphon/responses"
@@ -239,7 +240,7 @@ func parseErrorBody(body []byte) errorDetail {
 	var nested struct {
 		Error errorDetail `json:"error"`
 	}
-	if json.Unmarshal(body, &nested) == nil && nested.Error.Message != "" {
+	if json.Unmarshal(body, &nested) == nil && nested.Error != (errorDetail{}) {
 		return nested.Error
 	}
 	var flat struct {
@@ -265,20 +266,37 @@ func codeWord(v any) string {
 }
 
 // WireError classifies what an upstream said of its own failure, in an HTTP
-// error (status) or inside a stream (status 0). Its message is passed on; its
-// account trouble (401, 403, 402) is the gateway's, not the client's.
+// error (status) or inside a stream (status 0). Its message is passed on, unless
+// it is about the account: that is the gateway's, not the client's.
 func WireError(status int, typ, code, message string) *responses.Error {
 	c := classify(status, typ, code)
-	if message == "" {
-		message = "The upstream failed without saying why."
-		if status != 0 {
-			message = fmt.Sprintf("The upstream answered with status %d.", status)
-		}
-	}
-	if c == responses.CodeUpstream && status >= 400 && status < 500 && status != http.StatusNotFound {
+	private := status >= 400 && status < 500 || accountTrouble(status, typ, code)
+	switch {
+	case c == responses.CodeUpstream && private && status == 0:
+		message = "The upstream refused the gateway's request."
+	case c == responses.CodeUpstream && private:
 		message = fmt.Sprintf("The upstream refused the gateway's request (status %d).", status)
+	case message == "" && status == 0:
+		message = "The upstream failed without saying why."
+	case message == "":
+		message = fmt.Sprintf("The upstream answered with status %d.", status)
 	}
 	return responses.UpstreamErrorf(c, "%s", message)
+}
+
+// accountTrouble reports whether the upstream does not know the gateway, does not
+// let it, or wants to be paid. Not every upstream has a status for it, and a
+// stream has none.
+func accountTrouble(status int, typ, code string) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden:
+		return true
+	}
+	switch typ {
+	case "authentication_error", "permission_error", "billing_error":
+		return true
+	}
+	return code == "invalid_api_key"
 }
 
 // classify finds our code: by the upstream's own word where it is one of ours,
@@ -300,6 +318,8 @@ func classify(status int, typ, code string) responses.Code {
 		return responses.CodeOverloaded
 	}
 	switch {
+	case accountTrouble(status, typ, code):
+		return responses.CodeUpstream
 	case status == http.StatusBadRequest || status == http.StatusUnprocessableEntity:
 		return responses.CodeInvalidRequest
 	case status == http.StatusRequestEntityTooLarge:
@@ -323,8 +343,9 @@ func retryAfter(v string) time.Duration {
 	if v == "" {
 		return 0
 	}
-	if d, err := time.ParseDuration(v + "s"); err == nil && d > 0 {
-		return d
+	const most = 365 * 24 * 60 * 60 // seconds; more is not a wait
+	if s, err := strconv.ParseFloat(v, 64); err == nil && s > 0 && s < most {
+		return time.Duration(s * float64(time.Second))
 	}
 	if t, err := http.ParseTime(v); err == nil {
 		return max(0, time.Until(t))
