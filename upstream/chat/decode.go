@@ -20,7 +20,8 @@ type decoder struct {
 	// skipMalformed makes Push pass over what it cannot understand.
 	skipMalformed bool
 
-	field  string  // the member that reasoning came under
+	field  string // the member that reasoning came under
+	plain  textReader
 	chunk  chunk   // reused from chunk to chunk
 	spoke  bool    // the model has said something
 	finish string  // the last finish reason, "" before it came
@@ -40,6 +41,10 @@ func (d *decoder) finished() bool { return d.finish != "" }
 func (d *decoder) Push(data []byte) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil // a heartbeat
+	}
+	if text, ok := d.plain.read(data); ok {
+		d.said(text)
+		return nil
 	}
 	c := &d.chunk
 	c.Choices, c.Usage, c.Error = c.Choices[:0], c.Usage[:0], c.Error[:0]

@@ -31,6 +31,16 @@ func (d *decoder) text(said *spoken, logprobs *wireLogprobs) {
 	}
 }
 
+// said takes a piece of text that came alone.
+func (d *decoder) said(text string) {
+	if text == "" {
+		return
+	}
+	d.spoke, d.inCall = true, false
+	d.beginCalls()
+	d.out.Text(text, nil)
+}
+
 // convert returns the log probabilities in our words. A nil p has none.
 func (p *wireLogprobs) convert() []responses.LogProb {
 	if p == nil || len(p.Content) == 0 {
