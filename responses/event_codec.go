@@ -16,9 +16,9 @@ func AppendEvent(dst []byte, ev *Event) ([]byte, error) {
 	if ev.Raw != nil {
 		return appendSpliced(dst, ev)
 	}
-	dst = append(dst, `{"type":`...)
-	dst, _ = jsontext.AppendQuote(dst, string(ev.Type))
-	dst = append(dst, `,"sequence_number":`...)
+	dst = append(dst, `{"type":"`...)
+	dst = append(dst, ev.Type...) // without Raw it is one of ours, which need no escapes
+	dst = append(dst, `","sequence_number":`...)
 	dst = strconv.AppendInt(dst, ev.Seq, 10)
 	var err error
 	switch sh := shapes[ev.Type]; sh.class {
@@ -85,8 +85,18 @@ func appendInt(dst []byte, name string, n int) []byte {
 }
 
 func appendValue(dst []byte, name string, v any) ([]byte, error) {
-	b, err := json.Marshal(v)
-	return append(append(dst, name...), b...), err
+	w := appender(append(dst, name...))
+	err := json.MarshalWrite(&w, v)
+	return w, err
+}
+
+// appender is a buffer that an encoder writes to: a large payload is not copied
+// once more.
+type appender []byte
+
+func (a *appender) Write(p []byte) (int, error) {
+	*a = append(*a, p...)
+	return len(p), nil
 }
 
 // appendSpliced writes an upstream's event with our numbers and ids in it.

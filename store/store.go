@@ -23,6 +23,8 @@ var (
 	ErrPurged = errors.New("store: events no longer kept")
 	// ErrFenced: another writer has taken over the response.
 	ErrFenced = errors.New("store: fenced by a newer writer")
+	// ErrStalled: the reader has left no room for too long.
+	ErrStalled = errors.New("store: the reader has stalled")
 	// ErrGap: the entries do not follow what the log has.
 	ErrGap = errors.New("store: entries out of sequence")
 )
@@ -42,8 +44,8 @@ type Log interface {
 	// Append adds entries to the log of a response, whose sequence numbers go
 	// from first on without gaps. The first append, with first 0, makes the log.
 	// It copies what it keeps. A log that is bounded by its reader blocks until
-	// there is room or ctx ends; the last words of a response, an error and the
-	// terminal entry, never wait.
+	// there is room, ctx ends, or the reader has stalled (ErrStalled); the last
+	// words of a response, an error and the terminal entry, never wait.
 	//
 	// epoch names the writer: an append with an older epoch than the log has seen
 	// is refused with ErrFenced, one that leaves a gap or repeats with ErrGap.

@@ -85,7 +85,7 @@ func NewClient() *http.Client {
 			ExpectContinueTimeout:  time.Second,
 			ForceAttemptHTTP2:      true,
 			ReadBufferSize:         4 << 10,
-			WriteBufferSize:        4 << 10,
+			WriteBufferSize:        1 << 10, // used once, for the headers
 			MaxResponseHeaderBytes: 256 << 10,
 			DisableCompression:     true,
 		},

@@ -24,9 +24,6 @@ type Opener interface {
 type Options struct {
 	// TotalTime bounds a run. Zero means 1 h, negative means no bound.
 	TotalTime time.Duration
-	// StallTime is how long a reader may leave a full window standing. Zero
-	// means 30 s.
-	StallTime time.Duration
 	// Observer is told what runs do. Nil means nobody.
 	Observer Observer
 	// Now is the clock. Nil means time.Now.
@@ -54,9 +51,6 @@ func New(o Opener, log store.Log, opts *Options) *Engine {
 	}
 	if e.opts.TotalTime == 0 {
 		e.opts.TotalTime = time.Hour
-	}
-	if e.opts.StallTime == 0 {
-		e.opts.StallTime = 30 * time.Second
 	}
 	if e.opts.Observer == nil {
 		e.opts.Observer = NopObserver{}

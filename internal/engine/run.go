@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime/debug"
 	"time"
 
@@ -39,7 +38,6 @@ type Run struct {
 	seq       int64
 	accepted  bool
 	committed bool
-	stall     *time.Timer // runs while an append waits
 	scratch   []byte
 	entry     [1]store.Entry
 }
@@ -56,7 +54,7 @@ func newRun(e *Engine, job *Job) *Run {
 	now := e.opts.Now()
 	shard := responses.RandomShard()
 	id := responses.NewID(responses.PrefixResponse, shard, now)
-	r := &Run{
+	return &Run{
 		info:    RunInfo{ID: id, Owner: job.Owner, Model: job.Request.Model, Stream: job.Request.WantsStream()},
 		engine:  e,
 		job:     job,
@@ -67,9 +65,6 @@ func newRun(e *Engine, job *Job) *Run {
 		resp:    responses.NewResponse(job.Request, id, now),
 		ids:     map[string]bool{},
 	}
-	r.stall = time.AfterFunc(math.MaxInt64, func() { r.cancel(ErrSlowReader) })
-	r.stall.Stop()
-	return r
 }
 
 // ID is the id of the response.
@@ -204,7 +199,7 @@ func (r *Run) keepIDsUnique(ev *responses.Event) {
 	}
 }
 
-// append numbers, folds, encodes and logs an event. It waits for the reader of a
+// append numbers, encodes, logs and folds an event. It waits for the reader of a
 // full window, but not for ever.
 func (r *Run) append(ctx context.Context, ev responses.Event) error {
 	ev.Seq = r.seq
@@ -225,10 +220,11 @@ func (r *Run) append(ctx context.Context, ev responses.Event) error {
 }
 
 func (r *Run) appendEntry(ctx context.Context) error {
-	r.stall.Reset(r.engine.opts.StallTime)
-	defer r.stall.Stop()
 	cancelled, err := r.engine.log.Append(ctx, r.info.Owner, r.info.ID, 0, r.seq, r.entry[:])
-	if err == nil && cancelled {
+	switch {
+	case errors.Is(err, store.ErrStalled):
+		return ErrSlowReader
+	case err == nil && cancelled:
 		return ErrCancelled
 	}
 	return err

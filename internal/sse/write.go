@@ -4,6 +4,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // BatchBytes is the most that [Writer] collects before it writes, unless a
@@ -69,9 +70,17 @@ func appendLines(dst []byte, prefix string, text []byte) []byte {
 type Writer struct {
 	dst   io.Writer
 	flush func() error
-	buf   []byte // whole frames that have not been written
+	buf   []byte  // whole frames that have not been written; nil if there are none
+	lent  *[]byte // where buf's memory came from, nil if it is its own
 	err   error
 }
+
+// batches lends the memory of a batch for as long as there are frames in it:
+// most streams are idle most of the time.
+var batches = sync.Pool{New: func() any {
+	b := make([]byte, 0, startBuffer)
+	return &b
+}}
 
 // NewWriter returns a Writer to dst. It calls flush after each write to dst;
 // the Flush method of a [net/http.ResponseController] will do, and nil means
@@ -134,9 +143,20 @@ func (w *Writer) Done() error { return w.WriteFrame("", []byte("[DONE]")) }
 // batch returns the current batch, with memory for a whole one if it has none.
 func (w *Writer) batch() []byte {
 	if w.buf == nil {
-		w.buf = make([]byte, 0, startBuffer)
+		w.lent = batches.Get().(*[]byte)
+		w.buf = (*w.lent)[:0]
 	}
 	return w.buf
+}
+
+// release gives the memory of an empty batch back. What a huge frame needed is
+// left to the garbage collector.
+func (w *Writer) release() {
+	if cap(w.buf) <= keptBuffer {
+		*w.lent = w.buf[:0]
+		batches.Put(w.lent)
+	}
+	w.buf, w.lent = nil, nil
 }
 
 // limitBatch keeps the batch within its limit after a frame was appended behind
@@ -163,10 +183,8 @@ func (w *Writer) send(n int) {
 	}
 	w.err = err
 	rest := w.buf[n:]
-	if err != nil || len(rest) == 0 && cap(w.buf) > keptBuffer {
-		// Nothing will follow, or a huge frame has passed and an idle stream
-		// must not hold on to its memory.
-		w.buf = nil
+	if err != nil || len(rest) == 0 {
+		w.release()
 		return
 	}
 	w.buf = w.buf[:copy(w.buf, rest)]

@@ -8,6 +8,7 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -23,18 +24,25 @@ type WindowOptions struct {
 	// Bytes is the size of a response's window. Zero means 256 KiB. A single
 	// entry may be larger: it then has the window to itself.
 	Bytes int
+	// Stall is how long a writer waits for room. Zero means 30 s.
+	Stall time.Duration
 	// Heartbeat is how long a reader waits for an entry before it gets an empty
 	// batch. Zero means 15 s.
 	Heartbeat time.Duration
 }
 
-// keepBuffer is how large a buffer may be to be kept although little of it is
-// used: most streams are idle most of the time.
-const keepBuffer = 16 << 10
+const (
+	// smallBuffer is what a stream may hold while it is idle.
+	smallBuffer = 2 << 10
+	// patience is how many batches in a row may leave most of a large buffer
+	// unused before it is let go: a busy stream should not make it anew each time.
+	patience = 64
+)
 
 // A Window is a [store.Log] in memory for responses with one reader.
 type Window struct {
 	bytes     int
+	stall     time.Duration
 	heartbeat time.Duration
 
 	mu   sync.RWMutex
@@ -47,14 +55,16 @@ var _ store.Log = (*Window)(nil)
 
 // NewWindow returns an empty log. It does no I/O.
 func NewWindow(opts *WindowOptions) *Window {
-	w := &Window{bytes: 256 << 10, heartbeat: 15 * time.Second, logs: map[key]*windowLog{}}
-	if opts != nil && opts.Bytes > 0 {
-		w.bytes = opts.Bytes
+	var o WindowOptions
+	if opts != nil {
+		o = *opts
 	}
-	if opts != nil && opts.Heartbeat > 0 {
-		w.heartbeat = opts.Heartbeat
+	return &Window{
+		bytes:     cmp.Or(o.Bytes, 256<<10),
+		stall:     cmp.Or(o.Stall, 30*time.Second),
+		heartbeat: cmp.Or(o.Heartbeat, 15*time.Second),
+		logs:      map[key]*windowLog{},
 	}
-	return w
 }
 
 // windowLog is the window of one response. The writer fills the pending batch;
@@ -76,6 +86,7 @@ type windowLog struct {
 type batch struct {
 	entries []store.Entry
 	buf     []byte
+	roomy   int // how often in a row most of buf was not needed
 }
 
 // add copies e into the batch. Data of earlier entries stays valid if buf moves:
@@ -87,15 +98,24 @@ func (b *batch) add(e store.Entry) {
 	b.entries = append(b.entries, e)
 }
 
-// reset empties the batch. A large buffer that was mostly unused is let go, so
-// that a stream which has become quiet holds little.
+// reset empties the batch and keeps its buffers, unless they have been too large
+// for some time.
 func (b *batch) reset() {
-	if cap(b.buf) > keepBuffer && len(b.buf) < cap(b.buf)/4 {
+	if cap(b.buf) <= smallBuffer || len(b.buf) >= cap(b.buf)/4 {
+		b.roomy = 0
+	} else if b.roomy++; b.roomy == patience {
 		*b = batch{}
 		return
 	}
 	clear(b.entries)
 	b.entries, b.buf = b.entries[:0], b.buf[:0]
+}
+
+// shrink lets go of a large buffer of an empty batch.
+func (b *batch) shrink() {
+	if cap(b.buf) > smallBuffer && len(b.entries) == 0 {
+		*b = batch{}
+	}
 }
 
 func (w *Window) find(owner, id string) *windowLog {
@@ -127,27 +147,22 @@ func (w *Window) Append(ctx context.Context, owner, id string, epoch, first int6
 		if e.Seq != first+int64(i) {
 			return false, fmt.Errorf("%w: entry %d is numbered %d", store.ErrGap, first+int64(i), e.Seq)
 		}
-		if err := l.append(ctx, epoch, e, w.bytes); err != nil {
+		if err := l.append(ctx, epoch, e, w); err != nil {
 			return false, err
 		}
 	}
 	return false, nil
 }
 
-// append adds one entry, waiting for room.
-func (l *windowLog) append(ctx context.Context, epoch int64, e store.Entry, window int) error {
-	lastWords := e.Type == responses.EventError || e.Type.Terminal()
+// append adds one entry when there is room.
+func (l *windowLog) append(ctx context.Context, epoch int64, e store.Entry, w *Window) error {
 	l.mu.Lock()
-	for !lastWords && len(l.pending.buf)+l.reading > 0 && len(l.pending.buf)+l.reading+len(e.Data) > window {
-		l.mu.Unlock()
-		select {
-		case <-l.room:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		l.mu.Lock()
-	}
 	defer l.mu.Unlock()
+	if lastWords := e.Type == responses.EventError || e.Type.Terminal(); !lastWords && !l.fits(e, w.bytes) {
+		if err := l.wait(ctx, e, w); err != nil {
+			return err
+		}
+	}
 	switch {
 	case epoch < l.epoch:
 		return store.ErrFenced
@@ -157,6 +172,34 @@ func (l *windowLog) append(ctx context.Context, epoch int64, e store.Entry, wind
 	l.epoch, l.next, l.ended = epoch, l.next+1, e.Type.Terminal()
 	l.pending.add(e)
 	signal(l.more)
+	return nil
+}
+
+// fits reports whether e has room: an empty window takes an entry of any size.
+func (l *windowLog) fits(e store.Entry, window int) bool {
+	held := len(l.pending.buf) + l.reading
+	return held == 0 || held+len(e.Data) <= window
+}
+
+// wait waits for room, without holding the lock meanwhile.
+func (l *windowLog) wait(ctx context.Context, e store.Entry, w *Window) error {
+	stall := time.NewTimer(w.stall)
+	defer stall.Stop()
+	for !l.fits(e, w.bytes) {
+		l.mu.Unlock()
+		var err error
+		select {
+		case <-l.room:
+		case <-stall.C:
+			err = store.ErrStalled
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		l.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -191,7 +234,8 @@ func (w *Window) Follow(ctx context.Context, owner, id string, after int64) iter
 				if l.take(&b); len(b.entries) == 0 {
 					continue
 				}
-			case <-heartbeat.C: // yields an empty batch
+			case <-heartbeat.C:
+				l.idle(&b) // and yield an empty batch
 			case <-ctx.Done():
 				yield(nil, context.Cause(ctx))
 				return
@@ -220,6 +264,14 @@ func (l *windowLog) take(b *batch) {
 	l.pending, *b = *b, l.pending
 	l.reading = len(b.buf)
 	l.taken += int64(len(b.entries))
+}
+
+// idle lets go of large buffers: nothing has come for a while.
+func (l *windowLog) idle(b *batch) {
+	b.shrink()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending.shrink()
 }
 
 // release makes room for what the reader has finished with.

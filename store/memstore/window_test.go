@@ -85,6 +85,23 @@ func TestWriterThatWaitsEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestStalledReader(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := memstore.NewWindow(&memstore.WindowOptions{Bytes: 10, Stall: 7 * time.Second})
+		if err := appendBytes(t.Context(), w, 0, 100); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := appendBytes(t.Context(), w, 1, 1); !errors.Is(err, store.ErrStalled) {
+			t.Errorf("got %v, want ErrStalled", err)
+		}
+		if took := time.Since(began); took != 7*time.Second {
+			t.Errorf("it took %v, want 7s", took)
+		}
+	})
+}
+
 func TestLastWordsNeverWait(t *testing.T) {
 	t.Parallel()
 	w := memstore.NewWindow(&memstore.WindowOptions{Bytes: 10})
