@@ -2,17 +2,13 @@ package standard
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/url"
-	"strings"
-	"sync"
 
 	"github.com/antiphon-dev/antiphon/config"
 	"github.com/antiphon-dev/antiphon/upstream"
@@ -91,45 +87,6 @@ func decide(status int, engine string) (p config.Protocol, why string) {
 		return config.ProtocolChat, "assumed: it did not answer"
 	}
 	return config.ProtocolChat, fmt.Sprintf("assumed: its /responses answered with status %d", status)
-}
-
-// maxWindows is how many models Ollama is asked about.
-const maxWindows = 8
-
-// addWindows asks Ollama, whose list does not tell, for the context windows of
-// the first models. What it does not say stays unknown.
-func (p *prober) addWindows(ctx context.Context, models []upstream.Model) {
-	var wg sync.WaitGroup
-	for i := range models[:min(len(models), maxWindows)] {
-		m := &models[i]
-		wg.Go(func() { m.ContextWindow = cmp.Or(m.ContextWindow, p.window(ctx, m.ID)) })
-	}
-	wg.Wait()
-}
-
-// window reads model_info["<architecture>.context_length"].
-func (p *prober) window(ctx context.Context, model string) int64 {
-	question, err := json.Marshal(map[string]string{"model": model})
-	if err != nil {
-		return 0
-	}
-	_, body, err := p.do(ctx, http.MethodPost, p.root("api/show"), question)
-	if err != nil {
-		return 0
-	}
-	var shown struct {
-		Info map[string]jsontext.Value `json:"model_info"`
-	}
-	if json.Unmarshal(body, &shown) != nil {
-		return 0
-	}
-	for key, value := range shown.Info {
-		var window int64
-		if strings.HasSuffix(key, ".context_length") && json.Unmarshal(value, &window) == nil {
-			return max(window, 0)
-		}
-	}
-	return 0
 }
 
 // root returns a URL of the server outside /v1.

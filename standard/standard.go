@@ -8,10 +8,10 @@
 package standard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -91,6 +91,9 @@ func newDrivers(c *config.Config, r *Report, client *http.Client, sealer upstrea
 		}
 		if drivers[u.Name], err = newDriver(u.Name, u.Protocol, e, sealer); err != nil {
 			return nil, fmt.Errorf("upstream %s: %w", u.Name, err)
+		}
+		if u.Engine != "" {
+			drivers[u.Name] = withWindows(drivers[u.Name], u.Models)
 		}
 	}
 	return drivers, nil
@@ -198,17 +201,60 @@ func andMore(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-// Models returns the names that clients can ask for, sorted, as far as they are
-// known.
-func (r *Report) Models(c *config.Config) []string {
-	if len(c.Models) > 0 {
-		return slices.Sorted(maps.Keys(c.Models))
-	}
-	names := map[string]bool{}
-	for _, u := range r.Upstreams {
-		for _, m := range u.Models {
-			names[m.ID] = true
+// A Served model is one that clients can ask for.
+type Served struct {
+	Name string // as clients call it
+	// Upstream is who serves it, and Model its name there.
+	Upstream *Upstream
+	Model    string
+	// Window is its context window in tokens, 0 if not known. UpTo says that it may
+	// be less; see [Upstream.UpTo].
+	Window int64
+	UpTo   bool
+}
+
+// Served returns the models that clients can ask for, sorted by name, as far as
+// they are known.
+func (r *Report) Served(c *config.Config) []Served {
+	var list []Served
+	for name, m := range c.Models {
+		for i := range r.Upstreams {
+			if u := &r.Upstreams[i]; u.Name == m.Upstream {
+				list = append(list, u.served(name, cmp.Or(m.Model, name)))
+			}
 		}
 	}
-	return slices.Sorted(maps.Keys(names))
+	if len(c.Models) == 0 {
+		taken := map[string]bool{}
+		for i := range r.Upstreams {
+			u := &r.Upstreams[i]
+			for _, m := range u.Models {
+				if !taken[m.ID] {
+					taken[m.ID] = true
+					list = append(list, u.served(m.ID, m.ID))
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b Served) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+func (u *Upstream) served(name, model string) Served {
+	s := Served{Name: name, Upstream: u, Model: model, UpTo: u.UpTo[model]}
+	for _, m := range u.Models {
+		if m.ID == model {
+			s.Window = m.ContextWindow
+		}
+	}
+	return s
+}
+
+// Models returns the names of the models that clients can ask for, sorted.
+func (r *Report) Models(c *config.Config) []string {
+	var names []string
+	for _, s := range r.Served(c) {
+		names = append(names, s.Name)
+	}
+	return names
 }

@@ -32,6 +32,9 @@ type Upstream struct {
 	Why string
 	// Models are what it lists.
 	Models []upstream.Model
+	// UpTo holds the models whose ContextWindow is only the most that the server
+	// could give them: how much it does give shows when it loads them.
+	UpTo map[string]bool
 	// Err is why it lists none; nil if it answered. It can be shown.
 	Err error
 }
@@ -92,9 +95,7 @@ func (s *surveyor) ask(ctx context.Context, name string, u config.Upstream) Upst
 		}
 		found.Protocol, found.Why = decide(<-answered, found.Engine)
 	}
-	if found.Engine == ollama {
-		p.addWindows(ctx, found.Models)
-	}
+	found.UpTo = p.windows(ctx, found.Engine, found.Models)
 	return found
 }
 

@@ -1,6 +1,7 @@
 package standard_test
 
 import (
+	"encoding/json/v2"
 	"io"
 	"log"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/antiphon-dev/antiphon"
 	"github.com/antiphon-dev/antiphon/config"
 	"github.com/antiphon-dev/antiphon/internal/fakeupstream"
 )
@@ -99,31 +101,75 @@ func TestConfiguredProtocolIsNotDoubted(t *testing.T) {
 	}
 }
 
+// TestContextWindows: what a server runs a model with counts more than what the
+// model could have, and where only that is known it is said so.
 func TestContextWindows(t *testing.T) {
 	t.Parallel()
-	show := func(x *fakeupstream.Exchange) fakeupstream.Reply {
+	ollama, _ := play(t, func(x *fakeupstream.Exchange) fakeupstream.Reply {
 		switch {
 		case x.Path == "/v1/models":
-			return fakeupstream.JSON(200, `{"data":[{"id":"qwen3:8b","owned_by":"library"},{"id":"odd","owned_by":"library"},{"id":"gone","owned_by":"library"}]}`)
+			return fakeupstream.JSON(200, `{"data":[{"id":"qwen3:8b","owned_by":"library"},{"id":"set","owned_by":"library"},
+				{"id":"loaded","owned_by":"library"},{"id":"odd","owned_by":"library"},{"id":"gone","owned_by":"library"}]}`)
+		case x.Path == "/api/ps":
+			return fakeupstream.JSON(200, `{"models":[{"name":"loaded","context_length":4096},{"name":"odd","context_length":-1}]}`)
 		case x.Path == "/api/show" && string(x.Body) == `{"model":"qwen3:8b"}`:
 			return fakeupstream.JSON(200, `{"model_info":{"general.architecture":"qwen3","qwen3.context_length":40960}}`)
+		case x.Path == "/api/show" && string(x.Body) == `{"model":"set"}`:
+			return fakeupstream.JSON(200, `{"parameters":"stop \"<x>\"\nnum_ctx    16384","model_info":{"qwen3.context_length":40960}}`)
+		case x.Path == "/api/show" && string(x.Body) == `{"model":"loaded"}`:
+			return fakeupstream.JSON(200, `{"parameters":"num_ctx 8192","model_info":{"qwen3.context_length":40960}}`)
 		case x.Path == "/api/show" && string(x.Body) == `{"model":"odd"}`:
-			return fakeupstream.JSON(200, `{"model_info":{"qwen3.context_length":"many"}}`)
+			return fakeupstream.JSON(200, `{"parameters":"num_ctx many","model_info":{"qwen3.context_length":"many"}}`)
 		}
 		return fakeupstream.JSON(404, `{"error":"no such model"}`)
-	}
-	ollama, _ := play(t, show)
+	})
 	vllm, _ := play(t, paths(map[string]string{"GET /v1/models": `{"data":[{"id":"v","owned_by":"vllm","max_model_len":32768}]}`}))
-	_, report := build(t, upstreams(map[string]config.Upstream{"ollama": {URL: ollama}, "vllm": {URL: vllm}}), nil)
-	got := map[string]int64{}
-	for _, u := range report.Upstreams {
-		for _, m := range u.Models {
-			got[m.ID] = m.ContextWindow
+	const trained = `{"data":[{"id":"NAME","owned_by":"llamacpp","meta":{"n_ctx_train":131072}}]}`
+	llama, _ := play(t, paths(map[string]string{
+		"GET /v1/models": strings.Replace(trained, "NAME", "told", 1),
+		"GET /props":     `{"default_generation_settings":{"n_ctx":8192}}`,
+	}))
+	silent, _ := play(t, paths(map[string]string{"GET /v1/models": strings.Replace(trained, "NAME", "untold", 1)}))
+	c := upstreams(map[string]config.Upstream{"ollama": {URL: ollama}, "vllm": {URL: vllm}, "llama": {URL: llama}, "silent": {URL: silent}})
+	g, report := build(t, c, nil)
+	want := map[string]int64{"qwen3:8b": 40960, "set": 16384, "loaded": 4096, "odd": 0, "gone": 0, "v": 32768, "told": 8192, "untold": 131072}
+	got, upTo := map[string]int64{}, map[string]bool{}
+	for _, s := range report.Served(c) {
+		got[s.Name] = s.Window
+		if s.UpTo {
+			upTo[s.Name] = true
 		}
 	}
-	if diff := cmp.Diff(map[string]int64{"qwen3:8b": 40960, "odd": 0, "gone": 0, "v": 32768}, got); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("windows (-want +got):\n%s", diff)
 	}
+	if diff := cmp.Diff(map[string]bool{"qwen3:8b": true, "untold": true}, upTo); diff != "" {
+		t.Errorf("only the most (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, listedWindows(t, g)); diff != "" {
+		t.Errorf("GET /v1/models (-want +got):\n%s", diff)
+	}
+}
+
+// listedWindows returns the context windows that the gateway lists.
+func listedWindows(t *testing.T, g *antiphon.Gateway) map[string]int64 {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	g.Handler().ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/models", nil))
+	var list struct {
+		Data []struct {
+			ID            string `json:"id"`
+			ContextWindow int64  `json:"context_window"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(rec.Body.Bytes(), &list); err != nil {
+		t.Fatalf("%v: %s", err, rec.Body)
+	}
+	windows := map[string]int64{}
+	for _, m := range list.Data {
+		windows[m.ID] = m.ContextWindow
+	}
+	return windows
 }
 
 // TestReportedFailures: why an upstream lists no models is said in words that
