@@ -91,6 +91,8 @@ func TestRefusesOtherSpellings(t *testing.T) {
 		{"tool choice", `{"tool_choice":{"type":"web_search","Type":"function"}}`, bad, "tool_choice.Type"},
 		{"allowed tools", `{"tool_choice":{"type":"allowed_tools","MODE":"required","tools":[{"type":"web_search"}]}}`, bad, "tool_choice.MODE"},
 		{"allowed tool", `{"tool_choice":{"type":"allowed_tools","tools":[{"type":"web_search","Name":"n"}]}}`, bad, "tool_choice.tools[0].Name"},
+		{"tool in a namespace", `{"tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f","Name":"g"}]}]}`, bad, "tools[0].tools[0].Name"},
+		{"tool in an item", `{"input":[{"type":"additional_tools","tools":[{"type":"function","name":"f","Name":"g"}]}]}`, bad, "input[0].tools[0].Name"},
 		{"unknown item", `{"input":[{"type":"acme:x","Type":"message"}]}`, bad, "input[0].Type"},
 		{"unknown part", `{"input":[{"role":"user","content":[{"type":"acme:x","TYPE":"input_text"}]}]}`, bad, "input[0].content[0].TYPE"},
 		{"unknown tool", `{"tools":[{"type":"acme:x","tYpe":"function"}]}`, bad, "tools[0].tYpe"},

@@ -112,6 +112,14 @@ var nestedKinds = []struct{ param, body, kinds string }{
 	{"input[0].content[0].text", `{"input":[{"type":"reasoning","content":[{"type":"reasoning_text","text":%s}]}]}`, "string"},
 	{"input[0].encrypted_content", `{"input":[{"type":"reasoning","encrypted_content":%s}]}`, "string"},
 	{"input[0].encrypted_content", `{"input":[{"type":"compaction","encrypted_content":%s}]}`, "string"},
+	{"input[0].tools", `{"input":[{"type":"additional_tools","tools":%s}]}`, "array"},
+	{"input[0].tools[0].name", `{"input":[{"type":"additional_tools","tools":[{"type":"function","name":%s}]}]}`, "string"},
+	{"input[0].call_id", `{"input":[{"type":"tool_search_call","call_id":%s}]}`, "string"},
+	{"input[0].tools", `{"input":[{"type":"tool_search_output","tools":%s}]}`, "array"},
+	{"input[0].id", `{"input":[{"type":"compaction_trigger","id":%s}]}`, "string"},
+	{"tools[0].tools", `{"tools":[{"type":"namespace","name":"n","tools":%s}]}`, "array"},
+	{"tools[0].tools[0].strict", `{"tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f","strict":%s}]}]}`, "boolean"},
+	{"tools[0].execution", `{"tools":[{"type":"tool_search","execution":%s}]}`, "string"},
 	{"input[0].id", `{"input":[{"type":"item_reference","id":%s}]}`, "string"},
 }
 
