@@ -183,6 +183,11 @@ func TestRefusesTools(t *testing.T) {
 		{"long name", `{"tools":[{"type":"function","name":"` + strings.Repeat("n", 129) + `"}]}`, value, "tools[0].name"},
 		{"parameters as a string", `{"tools":[{"type":"function","name":"f","parameters":"{}"}]}`, responses.CodeInvalidType, "tools[0].parameters"},
 
+		{"namespace without name", `{"tools":[{"type":"namespace","tools":[]}]}`, missing, "tools[0].name"},
+		{"namespace with a bad tool", `{"tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"},{"type":"function"}]}]}`, value, "tools[0].tools[1].name"},
+		{"additional tool without name", `{"input":[{"type":"additional_tools","tools":[{"type":"custom"}]}]}`, value, "input[0].tools[0].name"},
+		{"found tool without type", `{"input":[{"type":"tool_search_output","tools":[{"name":"f"}]}]}`, missing, "input[0].tools[0].type"},
+
 		{"choice: unknown word", `{` + tools + `,"tool_choice":"any"}`, value, "tool_choice"},
 		{"choice: required without tools", `{"tool_choice":"required"}`, value, "tool_choice"},
 		{"choice: other function", `{` + tools + `,"tool_choice":{"type":"function","name":"g"}}`, value, "tool_choice"},
@@ -199,11 +204,12 @@ func TestRefusesTools(t *testing.T) {
 func TestRefusesTooMuch(t *testing.T) {
 	t.Parallel()
 	const big = responses.CodeTooLarge
-	checkRefusals(t, &responses.Limits{Bytes: 200, Depth: 4, Items: 2, Tools: 2}, []refusal{
+	checkRefusals(t, &responses.Limits{Bytes: 200, Depth: 5, Items: 2, Tools: 2}, []refusal{
 		{"bytes", `{"input":"` + strings.Repeat("x", 200) + `"}`, big, ""},
-		{"depth", `{"input":[{"role":"user","content":[{"type":"input_text"}]}]}`, responses.CodeInvalidJSON, "input"},
+		{"depth", `{"input":[{"role":"user","content":[{"type":"input_text","acme":{}}]}]}`, responses.CodeInvalidJSON, "input"},
 		{"items", `{"input":[{"role":"user"},{"role":"user"},{"role":"user"}]}`, big, "input"},
 		{"tools", `{"tools":[{"type":"a"},{"type":"b"},{"type":"c"}]}`, big, "tools"},
+		{"grouped tools", `{"tools":[{"type":"namespace","name":"n","tools":[{"type":"b"},{"type":"c"}]}]}`, big, "tools"},
 	})
 	t.Run("as much as allowed", func(t *testing.T) {
 		t.Parallel()

@@ -25,7 +25,7 @@ func (r *Request) validate(lim Limits) error {
 	if len(r.Input.Items) > lim.Items {
 		return InvalidParam(CodeTooLarge, "input", "More than %d items.", lim.Items)
 	}
-	if len(r.Tools) > lim.Tools {
+	if countTools(r.Tools) > lim.Tools {
 		return InvalidParam(CodeTooLarge, "tools", "More than %d tools.", lim.Tools)
 	}
 	return nil
@@ -80,6 +80,10 @@ func validateItem(at string, it Item) error {
 		return required(at, "id", it.ID)
 	case *Compaction:
 		return required(at, "encrypted_content", it.EncryptedContent)
+	case *AdditionalTools:
+		return validateTools(at+".tools", it.Tools)
+	case *ToolSearchOutput:
+		return validateTools(at+".tools", it.Tools)
 	}
 	return nil
 }
@@ -177,27 +181,58 @@ func (r *Request) validateText() error {
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
 func (r *Request) validateTools() error {
-	for i, t := range r.Tools {
-		at := fmt.Sprintf("tools[%d]", i)
-		switch t := t.(type) {
-		case *FunctionTool:
-			if !toolName.MatchString(t.Name) {
-				return InvalidParam(CodeInvalidValue, at+".name", "Needs 1 to 128 letters, digits, _, . or -.")
-			}
-			if k := t.Parameters.Kind(); t.Parameters != nil && k != '{' && k != 'n' {
-				return InvalidParam(CodeInvalidType, at+".parameters", "Must be a JSON Schema object.")
-			}
-		case *CustomTool:
-			if !toolName.MatchString(t.Name) {
-				return InvalidParam(CodeInvalidValue, at+".name", "Needs 1 to 128 letters, digits, _, . or -.")
-			}
-		case *UnknownTool:
-			if t.Name == "" {
-				return InvalidParam(CodeMissing, at+".type", "A tool needs a type.")
-			}
-		}
+	if err := validateTools("tools", r.Tools); err != nil {
+		return err
 	}
 	return r.validateToolChoice()
+}
+
+// validateTools checks the tools of a request, an item or a namespace.
+func validateTools(at string, tools []Tool) error {
+	for i, t := range tools {
+		if err := validateTool(at+"["+strconv.Itoa(i)+"]", t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validateTool(at string, t Tool) error {
+	switch t := t.(type) {
+	case *FunctionTool:
+		if k := t.Parameters.Kind(); t.Parameters != nil && k != '{' && k != 'n' {
+			return InvalidParam(CodeInvalidType, at+".parameters", "Must be a JSON Schema object.")
+		}
+		return validateToolName(at, t.Name)
+	case *CustomTool:
+		return validateToolName(at, t.Name)
+	case *NamespaceTool:
+		if err := required(at, "name", t.Name); err != nil {
+			return err
+		}
+		return validateTools(at+".tools", t.Tools)
+	case *UnknownTool:
+		return required(at, "type", t.Name)
+	}
+	return nil
+}
+
+func validateToolName(at, name string) error {
+	if !toolName.MatchString(name) {
+		return InvalidParam(CodeInvalidValue, at+".name", "Needs 1 to 128 letters, digits, _, . or -.")
+	}
+	return nil
+}
+
+// countTools counts tools and those inside them.
+func countTools(tools []Tool) int {
+	n := len(tools)
+	for _, t := range tools {
+		if group, ok := t.(*NamespaceTool); ok {
+			n += countTools(group.Tools)
+		}
+	}
+	return n
 }
 
 func (r *Request) validateToolChoice() error {
