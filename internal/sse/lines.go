@@ -6,7 +6,11 @@ import (
 )
 
 const (
-	// startBuffer is what an idle stream holds: some events of usual size.
+	// idleBuffer is what a reader begins with: some events of usual size.
+	idleBuffer = 1 << 10
+
+	// startBuffer is what it reads into once events come faster than they are
+	// read, and what a writer collects.
 	startBuffer = 4 << 10
 
 	// keptBuffer is the largest buffer that is kept although it is mostly
@@ -39,6 +43,7 @@ type lineReader struct {
 	start, end int
 	scanned    int    // how many unread bytes are known to contain no line end
 	held       []byte // part of buf before start; nil if the event has no data field yet
+	busy       bool   // the last read filled the buffer: there is more to be had at once
 	skipLF     bool   // the last line ended in CR: a LF that follows belongs to it
 	err        error  // what src ended with
 }
@@ -108,6 +113,7 @@ func (l *lineReader) fill() error {
 	for range maxEmptyReads {
 		n, err := l.src.Read(l.buf[l.end:])
 		l.end += n
+		l.busy = l.end == len(l.buf)
 		l.err = err
 		if n > 0 {
 			return nil
@@ -147,13 +153,15 @@ func (l *lineReader) bufferSize(need int) int {
 	size := len(l.buf)
 	switch {
 	case size == 0:
+		return idleBuffer
+	case size < startBuffer && l.busy && startBuffer <= l.max:
 		return startBuffer
 	case need == size && 2*size >= l.max:
 		return l.max + 1
 	case need == size:
 		return 2 * size
 	case size > keptBuffer && need < size/4:
-		return max(startBuffer, 2*need)
+		return max(idleBuffer, 2*need)
 	}
 	return size
 }

@@ -36,7 +36,7 @@ const (
 	smallBuffer = 2 << 10
 	// patience is how many batches in a row may leave most of a large buffer
 	// unused before it is let go: a busy stream should not make it anew each time.
-	patience = 64
+	patience = 16
 )
 
 // A Window is a [store.Log] in memory for responses with one reader.
