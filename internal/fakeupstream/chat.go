@@ -35,6 +35,7 @@ type chatMessage struct {
 	Role             string  `json:"role"`
 	Content          content `json:"content"`
 	ReasoningContent string  `json:"reasoning_content"`
+	Reasoning        string  `json:"reasoning"`
 	ToolCallID       string  `json:"tool_call_id"`
 	ToolCalls        []struct {
 		ID string `json:"id"`
@@ -120,6 +121,9 @@ func (r *chatRequest) read(p *prompt) {
 			p.results = nil
 		}
 		thought := message.ReasoningContent
+		if p.faults.short {
+			thought = message.Reasoning
+		}
 		for range message.ToolCalls {
 			p.past = append(p.past, thought)
 			thought = ""

@@ -81,6 +81,9 @@ func (v *chatStream) open(p *part) error {
 		v.head, v.tail = `{"content":`, `}`
 	case reasoningPart:
 		v.head, v.tail = `{"reasoning_content":`, `}`
+		if v.faults.short {
+			v.head = `{"reasoning":`
+		}
 	case refusalPart:
 		v.head, v.tail = `{"refusal":`, `}`
 	case callPart:

@@ -79,6 +79,7 @@ type assistantMessage struct {
 	Role             string     `json:"role"`
 	Content          *string    `json:"content"`
 	ReasoningContent string     `json:"reasoning_content,omitzero"`
+	Reasoning        string     `json:"reasoning,omitzero"`
 	Refusal          *string    `json:"refusal"`
 	ToolCalls        []chatCall `json:"tool_calls,omitzero"`
 	Annotations      []struct{} `json:"annotations"`
@@ -96,7 +97,7 @@ type chatFunction struct {
 }
 
 func (c *completion) whole() Reply {
-	v := &chatMessageVoice{newID: c.newID, message: assistantMessage{Role: "assistant"}}
+	v := &chatMessageVoice{newID: c.newID, short: c.prompt.faults.short, message: assistantMessage{Role: "assistant"}}
 	// A voice that only collects has nothing to fail at.
 	t, _ := speak(v, c.prompt.answer(), c.prompt.limit)
 	body := chatCompletion{
@@ -115,6 +116,7 @@ func (c *completion) whole() Reply {
 // chatMessageVoice collects an answer into one message.
 type chatMessageVoice struct {
 	newID   func() string
+	short   bool // reasoning is called so
 	message assistantMessage
 	part    *part
 	text    []byte // of the part
@@ -137,6 +139,9 @@ func (v *chatMessageVoice) shut(bool) error {
 		v.message.Content = &text
 	case reasoningPart:
 		v.message.ReasoningContent = text
+		if v.short {
+			v.message.Reasoning, v.message.ReasoningContent = text, ""
+		}
 	case refusalPart:
 		v.message.Refusal = &text
 	case callPart:

@@ -20,6 +20,7 @@ type directives struct {
 	steps  []step // [[call NAME ARGUMENT]], [[and NAME ARGUMENT]]
 	thinks bool   // [[reason]] after the last step: before the answer
 	insist bool   // [[insist]]
+	short  bool   // [[short-reasoning]]
 
 	status     int    // [[status 500]]
 	retryAfter string // [[retry-after 2]]
@@ -121,6 +122,8 @@ func (d *directives) setFlag(name string) bool {
 		d.thinks = true
 	case "insist":
 		d.insist = true
+	case "short-reasoning":
+		d.short = true
 	case "stall":
 		d.stall = true
 	case "stall-first":

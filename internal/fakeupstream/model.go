@@ -44,6 +44,7 @@ type ModelOptions struct {
 //	[[and NAME ARGUMENT]]   another call in the same step
 //	[[reason]]              think before the next step or, behind the last, before the answer
 //	[[insist]]              refuse calls that come back without the reasoning they were made with
+//	[[short-reasoning]]     chat: call reasoning "reasoning" instead of "reasoning_content", as some servers do
 //
 //	[[status 500]]      that HTTP status with an error body
 //	[[retry-after 2]]   that header

@@ -1,6 +1,7 @@
 package fakeupstream_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/antiphon-dev/antiphon/internal/fakeupstream"
@@ -149,6 +150,30 @@ func TestInsistingOnReasoning(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Servers disagree on what reasoning is called in Chat Completions. One that
+// insists on it wants it under its own name.
+func TestShortReasoning(t *testing.T) {
+	t.Parallel()
+	a := ask{text: "[[insist]] [[short-reasoning]] [[reason]] [[call get_time]]", tools: []askTool{clockTool}}
+	for _, streamed := range []bool{true, false} {
+		got := send(t, nil, "POST", chatPath, chatBody(a, streamed).String())
+		checkHolds(t, got.body, `"reasoning":"`)
+		if strings.Contains(got.body, "reasoning_content") {
+			t.Errorf("both names in %s", got.body)
+		}
+	}
+	for name, want := range map[string]int{"reasoning": 200, "reasoning_content": 400} {
+		got := send(t, nil, "POST", chatPath, object{"model": "tiny", "messages": []object{
+			{"role": "user", "content": a.text},
+			{"role": "assistant", name: "Step 1: I call get_time.", "tool_calls": []object{{"id": "c1", "type": "function", "function": object{"name": "f", "arguments": "{}"}}}},
+			{"role": "tool", "tool_call_id": "c1", "content": "r"},
+		}}.String())
+		if got.status != want {
+			t.Errorf("%s: status %d, want %d: %s", name, got.status, want, got.body)
+		}
 	}
 }
 
