@@ -257,15 +257,14 @@ func (g *Grammar) itemDone(it *openItem, ev *Event) error {
 	return g.saidAs(it, ev.Item)
 }
 
-// saidAs compares the item with what its events said, where they said it. A call
-// may leave its arguments to the events.
+// saidAs compares the item with what its events said, where they said it.
 func (g *Grammar) saidAs(open *openItem, done Item) error {
 	inParts := func(index string, parts []Part) bool {
 		list := open.parts[index]
 		return list == nil || g.sameText(&list.text, TextOf(parts))
 	}
 	inCall := func(text string) bool {
-		return open.part == nil || text == "" || g.sameText(&open.part.text, text)
+		return open.part == nil || g.sameText(&open.part.text, text)
 	}
 	same := true
 	switch it := done.(type) {

@@ -303,7 +303,7 @@ func TestStateIsRefusedByName(t *testing.T) {
 func TestIDsStayUniqueWithinAResponse(t *testing.T) {
 	t.Parallel()
 	item := func(i int) []responses.Event {
-		call := &responses.FunctionCall{ID: "fc_same", CallID: "call_1", Name: "f"}
+		call := &responses.FunctionCall{ID: "fc_same", CallID: "call_1", Name: "f", Arguments: "{}"}
 		return []responses.Event{
 			{Type: responses.EventItemAdded, OutputIndex: i, Item: call},
 			{Type: responses.EventArgumentsDelta, OutputIndex: i, ItemID: "fc_same", Text: "{}"},
