@@ -107,7 +107,7 @@ func TestUsesScanner(t *testing.T) {
 }
 
 // chatWords are names of the Chat Completions wire that occur in no other.
-var chatWords = []string{"chat/completions", `"tool_calls"`, "finish_reason"}
+var chatWords = []string{"chat/completions", "finish_reason", `"choices`}
 
 // TestOnlyTheChatDriverKnowsChatCompletions: requests and answers never travel
 // through that shape; one driver speaks it to its upstream (R1).
