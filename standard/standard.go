@@ -4,7 +4,7 @@
 //
 // [New] asks each upstream what it speaks and offers, within a time limit, and
 // serves those that do not answer too. [Discover] finds upstreams for somebody who
-// has not named any.
+// has not named any. [Examine] asks what the models can do.
 package standard
 
 import (

@@ -128,7 +128,7 @@ func (a *announcement) exampleModel() string {
 	}
 	best := ""
 	for _, name := range a.report.Models(a.settings.config) {
-		if m, ok := a.settings.config.Models[name]; ok && down[m.Upstream] || !pasteable(name) || !generatesText(name) {
+		if m, ok := a.settings.config.Models[name]; ok && down[m.Upstream] || !pasteable(name) || !standard.GeneratesText(name) {
 			continue
 		}
 		// A provider with many models has some that are for special purposes.
@@ -137,17 +137,6 @@ func (a *announcement) exampleModel() string {
 		}
 	}
 	return best
-}
-
-// generatesText guesses by the name whether a model answers in text.
-func generatesText(name string) bool {
-	name = strings.ToLower(name)
-	for _, other := range []string{"embed", "whisper", "tts", "dall-e", "image", "audio", "realtime", "transcribe", "moderation", "rerank", "sora", "babbage", "davinci", "computer-use"} {
-		if strings.Contains(name, other) {
-			return false
-		}
-	}
-	return true
 }
 
 // pasteable: the name of a model comes from an upstream and is put into a line

@@ -3,6 +3,7 @@
 //	antiphon serve                                        what is found on this machine
 //	antiphon serve --upstream http://127.0.0.1:8000       one server, without a file
 //	antiphon serve --config antiphon.yaml                 what the file says
+//	antiphon doctor                                       what the models can do
 //	antiphon config check antiphon.yaml
 //	antiphon version
 //

@@ -34,6 +34,12 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
+// An exitError ends the command with that exit code and without a word: what there
+// was to say has been said.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
 func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
@@ -47,6 +53,9 @@ func (p *program) run(ctx context.Context, args []string) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
+	}
+	if code, ok := errors.AsType[exitError](err); ok {
+		return int(code)
 	}
 	fmt.Fprintln(p.stderr, "antiphon: "+describe(err))
 	if !p.running {
@@ -83,6 +92,6 @@ func (p *program) rootCommand() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		PersistentPreRun:  func(*cobra.Command, []string) { p.running = true },
 	}
-	root.AddCommand(p.serveCommand(), p.configCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.doctorCommand(), p.configCommand(), p.versionCommand())
 	return root
 }

@@ -25,6 +25,7 @@ import (
 //	exits CODE COMMAND…         run a command that must end with the exit code
 //	upstream VAR PROTOCOL       play a model server, chat, responses or both, and set VAR to its URL
 //	locked VAR                  play a server that wants a key
+//	flawed VAR FLAW             play one with a flaw: toolless, parseless, narrow, ollama
 //	closed VAR                  set VAR to a URL at which nothing listens
 //	taken VAR                   set VAR to an address that is in use
 //	start VAR ARGS…             start antiphon serve ARGS and set VAR to its URL
@@ -45,7 +46,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": cmdExits, "upstream": cmdUpstream, "locked": cmdLocked, "closed": cmdClosed, "taken": cmdTaken,
+			"exits": cmdExits, "upstream": cmdUpstream, "locked": cmdLocked, "flawed": cmdFlawed, "closed": cmdClosed, "taken": cmdTaken,
 			"start": cmdStart, "post": cmdPost, "paste": cmdPaste, "open": cmdOpen, "finish": cmdFinish, "signal": cmdSignal, "stop": cmdStop,
 		},
 	})

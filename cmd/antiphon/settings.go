@@ -12,7 +12,8 @@ import (
 	"github.com/antiphon-dev/antiphon/standard"
 )
 
-// serveFlags are the flags of antiphon serve as they were given.
+// serveFlags are the flags of antiphon serve as they were given. Other commands have
+// those that say which upstreams there are.
 type serveFlags struct {
 	config    string
 	listen    string
@@ -23,13 +24,18 @@ type serveFlags struct {
 }
 
 func (f *serveFlags) register(cmd *cobra.Command) {
+	f.registerUpstreams(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", "", "serve on `ADDR` (also ANTIPHON_LISTEN; default "+config.DefaultListen+")")
+	flags.StringVar(&f.log, "log", "", "access log on stderr: `text|json|off`; default text on a terminal, else json")
+}
+
+func (f *serveFlags) registerUpstreams(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "", "read the configuration from `FILE` (also ANTIPHON_CONFIG)")
-	flags.StringVar(&f.listen, "listen", "", "serve on `ADDR` (also ANTIPHON_LISTEN; default "+config.DefaultListen+")")
 	flags.StringArrayVar(&f.upstreams, "upstream", nil, "use the model server at `[NAME=]URL`; may be repeated")
 	flags.StringVar(&f.protocol, "protocol", "", "what the --upstream speaks: `responses|chat`; asked for if not given")
 	flags.StringVar(&f.keyEnv, "key-env", "", "the environment variable `NAME` holds the key for the --upstream")
-	flags.StringVar(&f.log, "log", "", "access log on stderr: `text|json|off`; default text on a terminal, else json")
 }
 
 // settings are what to serve, and where it came from.
