@@ -3,6 +3,7 @@
 //	antiphon serve                                        what is found on this machine
 //	antiphon serve --upstream http://127.0.0.1:8000       one server, without a file
 //	antiphon serve --config antiphon.yaml                 what the file says
+//	antiphon launch codex                                 Codex on a model of yours
 //	antiphon doctor                                       what the models can do
 //	antiphon config check antiphon.yaml
 //	antiphon version
@@ -17,6 +18,6 @@ import (
 )
 
 func main() {
-	p := program{stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv}
+	p := program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv}
 	os.Exit(p.run(context.Background(), os.Args[1:]))
 }

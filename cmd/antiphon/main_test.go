@@ -11,12 +11,16 @@ import (
 	"github.com/antiphon-dev/antiphon/standard"
 )
 
-// TestMain makes the test binary run as antiphon when a script executes that.
+// TestMain makes the test binary run as antiphon when a script executes that, and
+// as something like Codex.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"antiphon": func() {
-		p := program{stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv, places: testPlaces()}
-		os.Exit(p.run(context.Background(), os.Args[1:]))
-	}})
+	testscript.Main(m, map[string]func(){
+		"antiphon": func() {
+			p := program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv, places: testPlaces()}
+			os.Exit(p.run(context.Background(), os.Args[1:]))
+		},
+		"stubcodex": func() { os.Exit(stubCodex(os.Args[1:])) },
+	})
 }
 
 // testPlaces returns where scripts say that model servers may be, in TEST_PLACES:

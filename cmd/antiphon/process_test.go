@@ -14,7 +14,7 @@ import (
 // patience is how long a process may take for what should take no time.
 const patience = 30 * time.Second
 
-// A process is an antiphon serve that a script started.
+// A process is an antiphon that a test started.
 type process struct {
 	cmd    *exec.Cmd
 	kill   func()
@@ -26,12 +26,11 @@ type process struct {
 	more  chan struct{} // closed and replaced by every write; guarded by mu
 }
 
-// startProcess starts antiphon serve in dir with nothing but env in its
-// environment.
+// startProcess starts antiphon in dir with nothing but env in its environment.
 func startProcess(dir string, env, args []string) (*process, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{exited: make(chan struct{}), more: make(chan struct{})}
-	p.cmd = exec.CommandContext(ctx, "antiphon", append([]string{"serve"}, args...)...)
+	p.cmd = exec.CommandContext(ctx, "antiphon", args...)
 	p.cmd.Dir, p.cmd.Env = dir, env
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	if err := p.cmd.Start(); err != nil {

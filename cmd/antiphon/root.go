@@ -22,6 +22,7 @@ const (
 
 // A program is the command and what it sees of the world.
 type program struct {
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	lookupEnv      func(name string) (string, bool)
 	places         []standard.Place // to look for model servers; nil means the usual ones
@@ -92,6 +93,6 @@ func (p *program) rootCommand() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		PersistentPreRun:  func(*cobra.Command, []string) { p.running = true },
 	}
-	root.AddCommand(p.serveCommand(), p.doctorCommand(), p.configCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.launchCommand(), p.doctorCommand(), p.configCommand(), p.versionCommand())
 	return root
 }

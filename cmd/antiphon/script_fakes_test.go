@@ -5,6 +5,7 @@ import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"net/http"
+	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -84,4 +85,18 @@ func relist(good answerFunc, from, to string) answerFunc {
 		}
 		return reply
 	}
+}
+
+// cmdImpostor plays another program: it is as healthy as we are, but not us.
+func cmdImpostor(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, len(args) == 1, "impostor VAR")
+	url := play(ts, func(*fakeupstream.Exchange) fakeupstream.Reply {
+		return fakeupstream.JSON(http.StatusOK, `{"status":"ok"}`)
+	})
+	ts.Setenv(args[0], strings.TrimPrefix(url, "http://"))
+}
+
+func cmdAddressOf(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, len(args) == 2, "addressof URLVAR VAR")
+	ts.Setenv(args[1], strings.TrimPrefix(ts.Getenv(args[0]), "http://"))
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,6 +29,8 @@ import (
 //	flawed VAR FLAW             play one with a flaw: toolless, parseless, narrow, ollama
 //	closed VAR                  set VAR to a URL at which nothing listens
 //	taken VAR                   set VAR to an address that is in use
+//	impostor VAR                set VAR to an address at which something says that it is healthy
+//	addressof URLVAR VAR        set VAR to the host and port of a URL
 //	start VAR ARGS…             start antiphon serve ARGS and set VAR to its URL
 //	post URL BODY [HEADER]      print the status, our headers and the body of the answer
 //	paste curl                  send what the curl line in antiphon's announcement says
@@ -36,6 +39,8 @@ import (
 //	signal SIGNAL               send TERM or INT to antiphon and wait until it has taken notice
 //	stop [SIGNAL|-1]            wait for antiphon's good end, or its end by a signal (-1), after sending
 //	                            one; its stderr is then what stderr looks at
+//
+// $BIN is the directory with antiphon, stubcodex and nothing else.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -43,14 +48,20 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
 			env.Values[stateKey{}] = &state{}
-			return nil
+			hurry(env)
+			antiphon, err := exec.LookPath("antiphon")
+			env.Setenv("BIN", filepath.Dir(antiphon))
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": cmdExits, "upstream": cmdUpstream, "locked": cmdLocked, "flawed": cmdFlawed, "closed": cmdClosed, "taken": cmdTaken,
+			"exits": cmdExits, "upstream": cmdUpstream, "locked": cmdLocked, "flawed": cmdFlawed, "closed": cmdClosed, "taken": cmdTaken, "impostor": cmdImpostor, "addressof": cmdAddressOf,
 			"start": cmdStart, "post": cmdPost, "paste": cmdPaste, "open": cmdOpen, "finish": cmdFinish, "signal": cmdSignal, "stop": cmdStop,
 		},
 	})
 }
+
+// hurry: with the race detector every process waits a second before it ends.
+func hurry(env *testscript.Env) { env.Setenv("GORACE", "atexit_sleep_ms=20") }
 
 type stateKey struct{}
 
@@ -136,7 +147,7 @@ func cmdStart(ts *testscript.TestScript, neg bool, args []string) {
 			env = append(env, name+"="+v)
 		}
 	}
-	p, err := startProcess(ts.MkAbs("."), env, args[1:])
+	p, err := startProcess(ts.MkAbs("."), env, append([]string{"serve"}, args[1:]...))
 	ts.Check(err)
 	ts.Defer(p.kill)
 	stateOf(ts).gateway = p
