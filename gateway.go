@@ -96,10 +96,10 @@ func New(opts *Options) (*Gateway, error) {
 	if g.logger == nil {
 		g.logger = slog.Default()
 	}
-	g.engine = engine.New(router, opts.Log, &engine.Options{
+	g.engine = engine.New(opts.Log, &engine.Options{
 		TotalTime: opts.Timeouts.Total, Observer: opts.Observer, Now: opts.Now,
 	})
-	g.server = server.New(g.engine, router, &server.Options{
+	g.server = server.New(g.engine, &server.Generation{Router: router}, &server.Options{
 		Hold: opts.Timeouts.Hold, MaxBodyBytes: opts.MaxBodyBytes, Logger: g.logger, Now: opts.Now,
 	})
 	return g, nil

@@ -32,9 +32,8 @@ type Options struct {
 
 // An Engine runs responses. It is safe for concurrent use.
 type Engine struct {
-	opener Opener
-	log    store.Log
-	opts   Options
+	log  store.Log
+	opts Options
 
 	mu      sync.Mutex
 	running map[*Run]struct{} // guarded by mu
@@ -42,10 +41,9 @@ type Engine struct {
 	idle    sync.WaitGroup    // one for each run
 }
 
-// New returns an engine that opens turns with o and writes to log. It does no
-// I/O and starts nothing.
-func New(o Opener, log store.Log, opts *Options) *Engine {
-	e := &Engine{opener: o, log: log, running: map[*Run]struct{}{}}
+// New returns an engine that writes to log. It does no I/O and starts nothing.
+func New(log store.Log, opts *Options) *Engine {
+	e := &Engine{log: log, running: map[*Run]struct{}{}}
 	if opts != nil {
 		e.opts = *opts
 	}
@@ -67,6 +65,8 @@ type Job struct {
 	Request *responses.Request
 	// Header holds the client's headers that may be forwarded.
 	Header http.Header
+	// Opener opens the turns.
+	Opener Opener
 }
 
 // Start begins a run. When it returns without an error the response exists: its

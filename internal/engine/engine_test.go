@@ -33,6 +33,21 @@ func answer(events func(ctx context.Context) iter.Seq2[responses.Event, error]) 
 	}
 }
 
+// rig is an engine whose jobs all go to the same opener.
+type rig struct {
+	*engine.Engine
+	open engine.Opener
+}
+
+func newRig(open engine.Opener, log store.Log, opts *engine.Options) *rig {
+	return &rig{engine.New(log, opts), open}
+}
+
+func (r *rig) Start(ctx context.Context, job *engine.Job) (*engine.Run, error) {
+	job.Opener = r.open
+	return r.Engine.Start(ctx, job)
+}
+
 // say is the events of a turn that says the given words.
 func say(words ...string) []responses.Event {
 	c := responses.NewComposer(0, time.Now)
@@ -81,7 +96,7 @@ func request(t *testing.T, body string) *responses.Request {
 	return req
 }
 
-func start(t *testing.T, e *engine.Engine) *engine.Run {
+func start(t *testing.T, e *rig) *engine.Run {
 	t.Helper()
 	run, err := e.Start(t.Context(), &engine.Job{Owner: "o", Request: request(t, `{"model":"m","input":"hi"}`)})
 	if err != nil {
@@ -92,7 +107,7 @@ func start(t *testing.T, e *engine.Engine) *engine.Run {
 
 // readAll follows a run to its end, checks the order of its events, and returns
 // them.
-func readAll(t *testing.T, e *engine.Engine, run *engine.Run) []responses.Event {
+func readAll(t *testing.T, e *rig, run *engine.Run) []responses.Event {
 	t.Helper()
 	var events []responses.Event
 	for batch, err := range e.Follow(t.Context(), "o", run.ID(), -1) {
@@ -150,7 +165,7 @@ func TestEveryEndHasOneTerminalEventAndOneCause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				e := engine.New(test.open, memstore.NewWindow(nil), nil)
+				e := newRig(test.open, memstore.NewWindow(nil), nil)
 				run := start(t, e)
 				events := readAll(t, e, run)
 				last := events[len(events)-1]
@@ -177,7 +192,7 @@ func TestEveryEndHasOneTerminalEventAndOneCause(t *testing.T) {
 
 func TestErrorsOfOthersStayPrivate(t *testing.T) {
 	t.Parallel()
-	e := engine.New(answer(script{err: errors.New("secret detail")}.run), memstore.NewWindow(nil), nil)
+	e := newRig(answer(script{err: errors.New("secret detail")}.run), memstore.NewWindow(nil), nil)
 	run := start(t, e)
 	events := readAll(t, e, run)
 	if got := events[len(events)-1].Response.Error.Message; got != "The gateway could not finish the response." {
@@ -213,7 +228,7 @@ func TestReaderDecidesTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				e := engine.New(answer(endless), memstore.NewWindow(nil), nil)
+				e := newRig(answer(endless), memstore.NewWindow(nil), nil)
 				began := time.Now()
 				run := start(t, e)
 				synctest.Wait() // the window is full
@@ -236,7 +251,7 @@ func TestReadyTellsHowToBegin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		accept := make(chan struct{})
-		e := engine.New(openFunc(func(ctx context.Context, turn *upstream.Turn) (*upstream.Stream, error) {
+		e := newRig(openFunc(func(ctx context.Context, turn *upstream.Turn) (*upstream.Stream, error) {
 			<-accept
 			s, err := answer(script{events: say("x")}.run)(ctx, turn)
 			s.Losses = []responses.Loss{{Param: "truncation", Reason: "no such thing"}}
@@ -264,7 +279,7 @@ func TestReadyTellsHowToBegin(t *testing.T) {
 func TestRefusalIsKnownWhenReady(t *testing.T) {
 	t.Parallel()
 	want := responses.UpstreamErrorf(responses.CodeQuota, "no money")
-	e := engine.New(openFunc(func(context.Context, *upstream.Turn) (*upstream.Stream, error) { return nil, want }), memstore.NewWindow(nil), nil)
+	e := newRig(openFunc(func(context.Context, *upstream.Turn) (*upstream.Stream, error) { return nil, want }), memstore.NewWindow(nil), nil)
 	run := start(t, e)
 	<-run.Ready()
 	if run.Refusal() != want {
@@ -276,7 +291,7 @@ func TestRefusalIsKnownWhenReady(t *testing.T) {
 // TestStateIsRefusedByName: what needs memory is never ignored (R40).
 func TestStateIsRefusedByName(t *testing.T) {
 	t.Parallel()
-	e := engine.New(answer(script{events: say("x")}.run), memstore.NewWindow(nil), nil)
+	e := newRig(answer(script{events: say("x")}.run), memstore.NewWindow(nil), nil)
 	for param, body := range map[string]string{
 		"previous_response_id": `{"model":"m","input":"x","previous_response_id":"resp_1"}`,
 		"conversation":         `{"model":"m","input":"x","conversation":{"id":"conv_1"}}`,
@@ -313,7 +328,7 @@ func TestIDsStayUniqueWithinAResponse(t *testing.T) {
 	}
 	events := append(item(0), item(1)...)
 	events = append(events, responses.Event{Type: responses.EventTurnEnd, End: &responses.TurnEnd{Status: responses.StatusCompleted}})
-	e := engine.New(answer(script{events: events}.run), memstore.NewWindow(nil), nil)
+	e := newRig(answer(script{events: events}.run), memstore.NewWindow(nil), nil)
 	got := readAll(t, e, start(t, e)) // the grammar checks ids within an item
 	out := got[len(got)-1].Response.Output
 	if a, b := out[0].ItemID(), out[1].ItemID(); a == b || !responses.ValidID(responses.PrefixFunctionCall, b) {
@@ -324,7 +339,7 @@ func TestIDsStayUniqueWithinAResponse(t *testing.T) {
 func TestStopWaitsThenCancels(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e := engine.New(answer(script{events: say("x")[:3], wait: true}.run), memstore.NewWindow(nil), nil)
+		e := newRig(answer(script{events: say("x")[:3], wait: true}.run), memstore.NewWindow(nil), nil)
 		run := start(t, e)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -366,7 +381,7 @@ func TestLogThatFails(t *testing.T) {
 	t.Parallel()
 	t.Run("at the start", func(t *testing.T) {
 		t.Parallel()
-		e := engine.New(answer(script{events: say("x")}.run), &failingLog{memstore.NewWindow(nil), 1}, nil)
+		e := newRig(answer(script{events: say("x")}.run), &failingLog{memstore.NewWindow(nil), 1}, nil)
 		_, err := e.Start(t.Context(), &engine.Job{Owner: "o", Request: request(t, `{"model":"m"}`)})
 		if !errors.Is(err, errDisk) || e.Running() != 0 {
 			t.Errorf("got %v with %d runs left", err, e.Running())
@@ -374,7 +389,7 @@ func TestLogThatFails(t *testing.T) {
 	})
 	t.Run("in the middle", func(t *testing.T) {
 		t.Parallel()
-		e := engine.New(answer(script{events: say("x")}.run), &failingLog{memstore.NewWindow(nil), 4}, nil)
+		e := newRig(answer(script{events: say("x")}.run), &failingLog{memstore.NewWindow(nil), 4}, nil)
 		run := start(t, e)
 		<-run.Done()
 		if end := run.End(); end.Cause != engine.CauseInternal || !errors.Is(end.Err, errDisk) {
@@ -403,7 +418,7 @@ func (r *recorder) RunEnded(_ *engine.RunInfo, end *engine.RunEnd) {
 func TestObserverHearsOfARunInOrder(t *testing.T) {
 	t.Parallel()
 	var rec recorder
-	e := engine.New(answer(script{events: say("a", "b")}.run), memstore.NewWindow(nil), &engine.Options{Observer: &rec})
+	e := newRig(answer(script{events: say("a", "b")}.run), memstore.NewWindow(nil), &engine.Options{Observer: &rec})
 	run := start(t, e)
 	readAll(t, e, run)
 	want := []string{"started", "accepted fake", "committed", "ended completed"}

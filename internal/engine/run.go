@@ -128,7 +128,7 @@ func (r *Run) turn(ctx context.Context) (end *responses.TurnEnd, err error) {
 			err = errPanic.WithCause(errors.Join(errPanic, fmt.Errorf("panic: %v\n%s", p, debug.Stack())))
 		}
 	}()
-	stream, err := r.engine.opener.Open(ctx, &upstream.Turn{
+	stream, err := r.job.Opener.Open(ctx, &upstream.Turn{
 		Request: r.job.Request, Owner: r.info.Owner, RunID: r.info.ID, Header: r.job.Header,
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ func (s *Server) createResponse(x *exchange) error {
 	x.shape = shapeOf(req)
 	header, dropped := forwardable(x.r.Header)
 	x.headersDropped = dropped
-	run, err := s.engine.Start(x.r.Context(), &engine.Job{Owner: owner, Request: req, Header: header})
+	run, err := s.engine.Start(x.r.Context(), &engine.Job{Owner: owner, Request: req, Header: header, Opener: x.gen.Router})
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ const (
 type exchange struct {
 	http.ResponseWriter
 	s       *Server
+	gen     *Generation
 	r       *http.Request
 	id      string
 	started time.Time
@@ -45,7 +46,7 @@ type exchange struct {
 
 func newExchange(s *Server, w http.ResponseWriter, r *http.Request) *exchange {
 	now := s.opts.Now()
-	x := &exchange{ResponseWriter: w, s: s, r: r, id: responses.NewID("req_", 0, now), started: now}
+	x := &exchange{ResponseWriter: w, s: s, gen: s.generations.take(), r: r, id: responses.NewID("req_", 0, now), started: now}
 	w.Header().Set(headerRequestID, x.id)
 	return x
 }
@@ -121,6 +122,7 @@ func (x *exchange) writeJSON(status int, body []byte) error {
 // finish writes the access log: what was asked for, by shape and never by
 // content, what came of it and why.
 func (x *exchange) finish() {
+	defer x.gen.requests.Done()
 	attrs := []slog.Attr{
 		slog.String("request_id", x.id),
 		slog.String("method", x.r.Method),

@@ -25,7 +25,7 @@ type modelObject struct {
 // listModels is GET /v1/models. Upstreams that do not answer are logged and left
 // out; if none answers, that is the answer.
 func (s *Server) listModels(x *exchange) error {
-	models, err := s.models.Models(x.r.Context())
+	models, err := x.gen.Router.Models(x.r.Context())
 	if err != nil {
 		if len(models) == 0 {
 			return err

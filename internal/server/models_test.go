@@ -20,6 +20,7 @@ import (
 
 // catalog plays a router that has models to list.
 type catalog struct {
+	engine.Opener
 	models []upstream.Model
 	err    error
 }
@@ -29,7 +30,7 @@ func (c *catalog) Models(context.Context) ([]upstream.Model, error) { return c.m
 // listing asks a server over the catalog for its models.
 func (c *catalog) listing(t *testing.T, query string) (int, string) {
 	t.Helper()
-	s := server.New(engine.New(says("x"), memstore.NewWindow(nil), nil), c, &server.Options{Logger: slog.New(slog.DiscardHandler)})
+	s := server.New(engine.New(memstore.NewWindow(nil), nil), &server.Generation{Router: c}, &server.Options{Logger: slog.New(slog.DiscardHandler)})
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/models"+query, nil))
 	return w.Code, w.Body.String()

@@ -18,7 +18,6 @@
 package server
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -27,7 +26,6 @@ import (
 
 	"github.com/antiphon-dev/antiphon/internal/engine"
 	"github.com/antiphon-dev/antiphon/responses"
-	"github.com/antiphon-dev/antiphon/upstream"
 )
 
 // Options configures [New]. The zero value is usable.
@@ -48,28 +46,24 @@ type Options struct {
 	Now func() time.Time
 }
 
-// modelLister is the part of the router that the server needs.
-type modelLister interface {
-	Models(ctx context.Context) ([]upstream.Model, error)
-}
-
 // A Server is the handler of the API. It is safe for concurrent use.
 type Server struct {
-	engine    *engine.Engine
-	models    modelLister
-	opts      Options
-	mux       *http.ServeMux
-	unpackers unpackers
-	draining  atomic.Bool
+	engine      *engine.Engine
+	generations generations
+	opts        Options
+	mux         *http.ServeMux
+	unpackers   unpackers
+	draining    atomic.Bool
 }
 
 // handlerFunc handles a request. An error that it returns becomes the answer if
 // nothing was sent yet.
 type handlerFunc func(x *exchange) error
 
-// New returns the handler. It starts nothing.
-func New(e *engine.Engine, models modelLister, opts *Options) *Server {
-	s := &Server{engine: e, models: models, mux: http.NewServeMux(), unpackers: newUnpackers()}
+// New returns the handler, which begins with the given generation. It starts
+// nothing.
+func New(e *engine.Engine, first *Generation, opts *Options) *Server {
+	s := &Server{engine: e, generations: generations{current: first}, mux: http.NewServeMux(), unpackers: newUnpackers()}
 	if opts != nil {
 		s.opts = *opts
 	}

@@ -113,8 +113,8 @@ func newGateway(t *testing.T, up upstreamFunc, opts *server.Options) *gateway {
 	}
 	logs := new(syncBuffer)
 	opts.Logger = slog.New(slog.NewJSONHandler(logs, nil))
-	e := engine.New(up, memstore.NewWindow(nil), nil)
-	api := server.New(e, up, opts)
+	e := engine.New(memstore.NewWindow(nil), nil)
+	api := server.New(e, &server.Generation{Router: up}, opts)
 	srv := httptest.NewServer(api)
 	t.Cleanup(func() {
 		srv.Close()
@@ -334,6 +334,44 @@ func TestAccessLogSaysShapeAndCauseButNoContent(t *testing.T) {
 	if strings.Contains(g.logs.String(), "private") || strings.Contains(g.logs.String(), "secret") {
 		t.Errorf("content in the log: %s", g.logs)
 	}
+}
+
+// TestGenerations: a request keeps the generation that it began with, and the old
+// one is known to be drained when the last of its requests has ended (R36).
+func TestGenerations(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	g := newGateway(t, func(ctx context.Context, turn *upstream.Turn) (*upstream.Stream, error) {
+		<-release
+		return says("old")(ctx, turn)
+	}, nil)
+	answer := make(chan string)
+	go func() {
+		_, body := g.do(t, "POST", "/v1/responses", `{"model":"m","input":"x"}`)
+		answer <- body
+	}()
+	for g.engine.Running() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	drained := g.api.Use(&server.Generation{Router: says("new")})
+	done := make(chan struct{})
+	go func() {
+		drained()
+		close(done)
+	}()
+	if _, body := g.do(t, "POST", "/v1/responses", `{"model":"m","input":"x"}`); !strings.Contains(body, `"new"`) {
+		t.Errorf("a request after the change got %s", body)
+	}
+	select {
+	case <-done:
+		t.Error("drained while a request of the old generation is running")
+	default:
+	}
+	close(release)
+	if body := <-answer; !strings.Contains(body, `"old"`) {
+		t.Errorf("the request that was running got %s", body)
+	}
+	<-done
 }
 
 func TestModelsAndHealth(t *testing.T) {

@@ -1,0 +1,52 @@
+package server
+
+import (
+	"context"
+	"sync"
+
+	"github.com/antiphon-dev/antiphon/internal/engine"
+	"github.com/antiphon-dev/antiphon/upstream"
+)
+
+// A Router finds upstreams for models.
+type Router interface {
+	engine.Opener
+	Models(ctx context.Context) ([]upstream.Model, error)
+}
+
+// A Generation is what one configuration decides. It is immutable: a new
+// configuration is a new generation, and a request keeps the one that it began
+// with to its end.
+type Generation struct {
+	Router Router
+
+	requests sync.WaitGroup // those that hold it
+}
+
+// generations hands out the current generation. The lock is what lets Wait be
+// called on the old one: nobody takes it any more once it was replaced.
+type generations struct {
+	mu      sync.RWMutex
+	current *Generation
+}
+
+func (g *generations) take() *Generation {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	g.current.requests.Add(1)
+	return g.current
+}
+
+func (g *generations) replace(next *Generation) (old *Generation) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	old, g.current = g.current, next
+	return old
+}
+
+// Use makes next what new requests get. The returned function waits until the
+// last request of the generation before it has ended.
+func (s *Server) Use(next *Generation) (drained func()) {
+	old := s.generations.replace(next)
+	return old.requests.Wait
+}
