@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -40,15 +41,19 @@ func TestSpineDisconnect(t *testing.T) {
 				}{fmt.Sprintf("after event %d", n), `{"model":"tiny","input":"count to 500 [[delay 5ms]]","stream":true}`, n + 1})
 			}
 			for i, prompt := range prompts {
-				leave(t, g, prompt.body, prompt.events)
-				x, err := fake.Await(t.Context(), i)
-				if err != nil {
-					t.Fatal(err)
-				}
+				arrived := make(chan *fakeupstream.Exchange, 1)
+				go func() {
+					x, err := fake.Await(t.Context(), i)
+					if err != nil {
+						t.Error(err)
+					}
+					arrived <- x
+				}()
+				x := leave(t, g, prompt.body, prompt.events, arrived)
 				select {
 				case <-x.Gone():
 				case <-time.After(time.Second):
-					t.Errorf("%s: the upstream call still runs after a second", prompt.name)
+					t.Errorf("%s: the upstream call still runs after a second:\n%s", prompt.name, stacks())
 				}
 			}
 			g.Close() // waits for the handlers, which write the log
@@ -59,14 +64,26 @@ func TestSpineDisconnect(t *testing.T) {
 	}
 }
 
+// stacks is what every goroutine is doing.
+func stacks() []byte {
+	b := make([]byte, 1<<20)
+	return b[:runtime.Stack(b, true)]
+}
+
 // leave sends a request and goes away after n events, or, if n is 0, once the
-// upstream has the request.
-func leave(t *testing.T, g *testGateway, body string, n int) {
+// upstream has the request. It returns the upstream's side of it.
+func leave(t *testing.T, g *testGateway, body string, n int, arrived <-chan *fakeupstream.Exchange) *fakeupstream.Exchange {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if n == 0 {
-		time.AfterFunc(50*time.Millisecond, cancel)
+		var x *fakeupstream.Exchange
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			x = <-arrived
+			cancel()
+		}()
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL+"/v1/responses", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -75,7 +92,8 @@ func leave(t *testing.T, g *testGateway, body string, n int) {
 			resp.Body.Close()
 			t.Errorf("got an answer with status %d", resp.StatusCode)
 		}
-		return
+		<-left
+		return x
 	}
 	resp := g.post(ctx, t, body)
 	defer resp.Body.Close()
@@ -84,10 +102,11 @@ func leave(t *testing.T, g *testGateway, body string, n int) {
 			t.Fatal(err)
 		}
 		if n--; n == 0 {
-			return
+			return <-arrived
 		}
 	}
-	t.Error("the stream ended first")
+	t.Fatal("the stream ended first")
+	return nil
 }
 
 // TestSpineStalledReader: a client that stops reading blocks the upstream, not
