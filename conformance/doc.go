@@ -5,4 +5,7 @@
 // The clients live in clients/, one program each, and are told by environment
 // variables where the server is, so that they can be run against any server
 // whose model behaves like that of cmd/fakeupstream; see clients/README.md.
+//
+// TestCodex runs the real Codex CLI of codex/ in every shape of its tools, and
+// TestCoverageDoc makes docs/coverage.md from what the tree proves.
 package conformance

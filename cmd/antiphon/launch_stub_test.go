@@ -48,8 +48,10 @@ func stubCodex(args []string) int {
 		return 5
 	case "die":
 		var self *os.Process
-		if self, err = os.FindProcess(os.Getpid()); err == nil {
-			err = self.Kill()
+		if self, err = os.FindProcess(os.Getpid()); err != nil {
+			break
+		}
+		if err = self.Kill(); err == nil {
 			select {} // until it comes
 		}
 	}
