@@ -107,6 +107,7 @@ func (e *Endpoint) Post(ctx context.Context, path string, body []byte, client ht
 		forward(req.Header, client)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream, application/json")
 	return e.do(req, client)
 }
 
@@ -135,9 +136,31 @@ func (e *Endpoint) do(req *http.Request, client http.Header) (*http.Response, er
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+		if key := req.Header.Get("Authorization"); key != "" && key == client.Get("Authorization") {
+			if err := clientRefused(resp.StatusCode, body); err != nil {
+				return nil, err
+			}
+		}
 		return nil, StatusError(resp, body)
 	}
 	return resp, nil
+}
+
+// clientRefused is the refusal of a credential that was the client's own: that is
+// the client's to mend, where the gateway's would not be.
+func clientRefused(status int, body []byte) error {
+	code := map[int]responses.Code{
+		http.StatusUnauthorized: responses.CodeInvalidKey,
+		http.StatusForbidden:    responses.CodeForbidden,
+	}[status]
+	if code == "" {
+		return nil
+	}
+	message := parseErrorBody(body).Message
+	if message == "" {
+		message = "The upstream does not accept this API key."
+	}
+	return responses.UpstreamErrorf(code, "%s", message).WithCause(&refusedError{status})
 }
 
 // Streams reports whether resp is an event stream. Some servers answer whole

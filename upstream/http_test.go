@@ -48,7 +48,7 @@ func (l *listener) post(t *testing.T, e upstream.Endpoint, client http.Header) e
 func TestClientHeaders(t *testing.T) {
 	t.Parallel()
 	header := func(pairs ...string) http.Header {
-		h := http.Header{"Content-Type": {"application/json"}, "Content-Length": {"2"}, "Accept-Encoding": {"gzip"}}
+		h := http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream, application/json"}, "Content-Length": {"2"}, "Accept-Encoding": {"gzip"}}
 		for i := 0; i < len(pairs); i += 2 {
 			h.Add(pairs[i], pairs[i+1])
 		}

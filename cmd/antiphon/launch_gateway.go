@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json/v2"
@@ -12,8 +13,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"sync"
 	"time"
 
@@ -114,16 +113,13 @@ func (p *program) startGateway(ctx context.Context, f *launchFlags, logPath stri
 	return g, nil
 }
 
-// requestID is how our answers are marked.
-var requestID = regexp.MustCompile(`^req_[0-9a-f]{32}$`)
-
 // isGateway reports whether a gateway of this kind answers at the address. Anything
 // may listen there, and it would get to read what the user says.
 func isGateway(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	header, body, err := get(ctx, "http://"+address+"/healthz")
-	return err == nil && requestID.MatchString(header.Get("X-Request-Id")) && strings.TrimSpace(string(body)) == `{"status":"ok"}`
+	_, body, err := get(ctx, "http://"+address+"/healthz")
+	return err == nil && bytes.Contains(body, []byte(`"service":"antiphon"`))
 }
 
 // list asks the gateway for its models. If it cannot tell, none are known.

@@ -29,6 +29,7 @@ type codexModel struct {
 	Visibility        string     `json:"visibility"`
 	SupportedInAPI    bool       `json:"supported_in_api"`
 	ShellType         string     `json:"shell_type"`
+	ApplyPatch        string     `json:"apply_patch_tool_type"`      // without it a model has to patch files in the shell
 	ReasoningLevels   []string   `json:"supported_reasoning_levels"` // we know of none
 	Verbosity         bool       `json:"support_verbosity"`
 	ExperimentalTools []string   `json:"experimental_supported_tools"`
@@ -95,6 +96,7 @@ func codexModelOf(m upstream.Model, priority int) codexModel {
 		Visibility:         "list",
 		SupportedInAPI:     true,
 		ShellType:          "default",
+		ApplyPatch:         "freeform",
 		Truncation:         truncation,
 		ReasoningSummaries: true,
 		ParallelToolCalls:  true,

@@ -63,7 +63,7 @@ func TestModelsForCodex(t *testing.T) {
 	entry := func(id, owner string, priority, truncation, window float64) map[string]any {
 		m := map[string]any{
 			"slug": id, "display_name": id, "description": "Served by " + owner + ".", "priority": priority,
-			"visibility": "list", "supported_in_api": true, "shell_type": "default",
+			"visibility": "list", "supported_in_api": true, "shell_type": "default", "apply_patch_tool_type": "freeform",
 			"supported_reasoning_levels": []any{}, "experimental_supported_tools": []any{}, "support_verbosity": false,
 			"truncation_policy":            map[string]any{"mode": "tokens", "limit": truncation},
 			"supports_reasoning_summaries": true, "supports_parallel_tool_calls": true,

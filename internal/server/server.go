@@ -118,9 +118,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // it goes on serving.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-func (s *Server) healthy(x *exchange) error {
-	return x.writeJSON(http.StatusOK, []byte(`{"status":"ok"}`))
-}
+// Health is the body of GET /healthz: it says that it is this gateway that
+// answers, to whoever looks for one.
+const Health = `{"service":"antiphon","status":"ok"}`
+
+func (s *Server) healthy(x *exchange) error { return x.writeJSON(http.StatusOK, []byte(Health)) }
 
 func (s *Server) ready(x *exchange) error {
 	if s.draining.Load() {
@@ -137,6 +139,7 @@ func (s *Server) refuseWebSocket(x *exchange) error {
 
 func (s *Server) unknownPath(x *exchange) error {
 	if p := strings.TrimPrefix(x.r.URL.Path, "/v1"); p == "/responses" || p == "/models" {
+		x.Header().Set("Allow", "GET, POST")
 		return responses.InvalidParam(responses.CodeMethod, "", "%s does not take %s.", x.r.URL.Path, x.r.Method)
 	}
 	return responses.InvalidParam(responses.CodeNotFound, "", "There is nothing at %s %s.", x.r.Method, x.r.URL.Path)
