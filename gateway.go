@@ -19,10 +19,10 @@ import (
 type Options struct {
 	// Drivers are the upstreams by name. The gateway closes them.
 	Drivers map[string]upstream.Driver
-	// Models maps the names that clients use to upstreams. A name that is not
-	// there goes to the only upstream under the same name; with several upstreams
-	// it is refused.
-	Models map[string]Target
+	// Models maps the names that clients use, or patterns of them that end in a
+	// *, to upstreams. If it is empty and there is one upstream, every name goes
+	// there as it is.
+	Models map[string]Model
 	// Log keeps the events of responses that a client is waiting for; see
 	// memstore.NewWindow. It is required.
 	Log store.Log
@@ -30,7 +30,8 @@ type Options struct {
 	Timeouts Timeouts
 	// MaxBodyBytes bounds a request. Zero means 64 MiB.
 	MaxBodyBytes int
-	// Observer is told what runs do. Nil means nobody.
+	// Observer is told what runs do, and of attempts if it is an
+	// [AttemptObserver]. Nil means nobody.
 	Observer Observer
 	// Logger takes the access log and what operators should know. Nil means
 	// slog.Default.
@@ -39,12 +40,26 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Target is a model of an upstream: what a client's model name stands for.
+// Model is what a name that clients use stands for: a pool of targets and
+// settings. [ModelAt] makes one of a single target.
+type Model = route.Model
+
+// Target is a model of an upstream.
 type Target = route.Target
+
+// ModelAt returns the model that an upstream serves, under the same name if model
+// is "".
+func ModelAt(upstream, model string) Model { return route.To(upstream, model) }
 
 // Observer is told what runs do, for metrics and traces; embed [NopObserver] to
 // implement only some of it.
 type Observer = engine.Observer
+
+// AttemptObserver is told of each try of a turn on an upstream.
+type AttemptObserver = route.Observer
+
+// Attempt is what an [AttemptObserver] is told.
+type Attempt = route.Attempt
 
 // NopObserver observes nothing.
 type NopObserver = engine.NopObserver
@@ -83,8 +98,11 @@ func New(opts *Options) (*Gateway, error) {
 	if opts.Log == nil {
 		return nil, errors.New("antiphon: Options.Log is nil: use memstore.NewWindow")
 	}
-	router, err := route.New(opts.Drivers, opts.Models, upstream.Limits{
-		FirstEvent: opts.Timeouts.FirstEvent, Idle: opts.Timeouts.Idle,
+	attempts, _ := opts.Observer.(route.Observer)
+	router, err := route.New(opts.Drivers, opts.Models, &route.Options{
+		Limits:   upstream.Limits{FirstEvent: opts.Timeouts.FirstEvent, Idle: opts.Timeouts.Idle},
+		Observer: attempts,
+		Now:      opts.Now,
 	})
 	if err != nil {
 		return nil, err

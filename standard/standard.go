@@ -161,14 +161,14 @@ type Shadowed struct {
 
 // targets returns what the names of models stand for: what c says, or else what
 // the upstreams list. Nil means that the only upstream gets every name.
-func (r *Report) targets(c *config.Config, firstWins bool) (map[string]antiphon.Target, error) {
-	targets := map[string]antiphon.Target{}
+func (r *Report) targets(c *config.Config, firstWins bool) (map[string]antiphon.Model, error) {
+	targets := map[string]antiphon.Model{}
 	if len(c.Models) > 0 {
 		for name, m := range c.Models {
 			if m.Model == "" {
 				m.Model = name
 			}
-			targets[name] = antiphon.Target{Upstream: m.Upstream, Model: m.Model}
+			targets[name] = antiphon.ModelAt(m.Upstream, m.Model)
 		}
 		return targets, nil
 	}
@@ -180,9 +180,9 @@ func (r *Report) targets(c *config.Config, firstWins bool) (map[string]antiphon.
 			first, taken := targets[m.ID]
 			switch {
 			case !taken:
-				targets[m.ID] = antiphon.Target{Upstream: u.Name, Model: m.ID}
-			case first.Upstream != u.Name: // otherwise listed twice by the same one
-				r.Shadowed = append(r.Shadowed, Shadowed{Model: m.ID, Serves: first.Upstream, Hidden: u.Name})
+				targets[m.ID] = antiphon.ModelAt(u.Name, m.ID)
+			case first.Targets[0].Upstream != u.Name: // otherwise listed twice by the same one
+				r.Shadowed = append(r.Shadowed, Shadowed{Model: m.ID, Serves: first.Targets[0].Upstream, Hidden: u.Name})
 			}
 		}
 	}

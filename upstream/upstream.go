@@ -47,6 +47,9 @@ type Stream struct {
 	// Upstream is the name of the upstream that answers. Drivers leave it empty:
 	// the router knows.
 	Upstream string
+	// Tentative streams, which only the router makes, may still move to another
+	// upstream: what they say beside Events is final with the first event.
+	Tentative bool
 	// Losses are what the upstream will not honour, known at encode time.
 	Losses []responses.Loss
 	// Header is what the upstream said beside the answer: Retry-After, rate

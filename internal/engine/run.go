@@ -135,10 +135,15 @@ func (r *Run) turn(ctx context.Context) (end *responses.TurnEnd, err error) {
 		return nil, err
 	}
 	defer stream.Close()
-	r.accept(stream)
+	if !stream.Tentative {
+		r.accept(stream)
+	}
 	for ev, err := range stream.Events {
 		if err != nil {
 			return nil, err
+		}
+		if !r.accepted {
+			r.accept(stream)
 		}
 		if ev.Type == responses.EventTurnEnd {
 			return ev.End, nil

@@ -26,17 +26,17 @@ func (*hanging) Models(ctx context.Context) ([]upstream.Model, error) {
 func TestModelsDoNotWaitForOneUpstream(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		models map[string]route.Target
+		models map[string]route.Model
 		want   []upstream.Model
 	}{
 		"all that are offered": {nil, []upstream.Model{{ID: "m", OwnedBy: "works"}}},
-		"the configured names": {map[string]route.Target{"fast": {"hangs", "m"}}, []upstream.Model{{ID: "fast", OwnedBy: "hangs"}}},
+		"the configured names": {map[string]route.Model{"fast": route.To("hangs", "m")}, []upstream.Model{{ID: "fast", OwnedBy: "hangs"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				drivers := map[string]upstream.Driver{"works": &stub{models: []upstream.Model{{ID: "m"}}}, "hangs": &hanging{}}
-				r, err := route.New(drivers, test.models, upstream.Limits{})
+				r, err := route.New(drivers, test.models, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

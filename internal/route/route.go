@@ -1,6 +1,17 @@
-// Package route finds the upstream for a model: model name → target. It owns the
-// only place where a turn is tried, so that whoever opens turns through it need
-// not know how many upstreams there are.
+// Package route finds upstreams for models. A name that clients use stands for a
+// pool of targets; the router tries a turn on them in order until one begins to
+// answer, so that whoever opens turns through it need not know how many upstreams
+// there are. It owns the only place where a turn is tried again.
+//
+//	name ── exact, or the longest pattern ──► pool ── order ──► try ──► try … ──► stream
+//	                                           │ priority, weight, affinity     │
+//	                                           └ health, limits ◄── outcome ────┘
+//
+// A turn moves on to another target only before its first event, and only for
+// failures that are the target's: no connection, 5xx, 429, silence, an error
+// inside the first events, a protocol that has no place for something. A target
+// that fails again and again is ejected: it gets nothing but one probe after a
+// while, which doubles with every probe that fails.
 package route
 
 import (
@@ -8,137 +19,131 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/antiphon-dev/antiphon/responses"
 	"github.com/antiphon-dev/antiphon/upstream"
 )
 
-// A Target is a model of an upstream.
-type Target struct {
-	Upstream string // its name, a key of the router's upstreams
-	Model    string // as the upstream knows it
+// Options configures [New]. The zero value is usable.
+type Options struct {
+	// Limits bound every turn.
+	Limits upstream.Limits
+	// Health says when targets are ejected.
+	Health Health
+	// Observer is told of attempts. Nil means nobody.
+	Observer Observer
+	// Now is the clock. Nil means time.Now.
+	Now func() time.Time
 }
 
-// A Router opens turns on the upstream of their model. It is immutable and safe
-// for concurrent use.
+// A Router opens turns on the upstreams of their models. What it knows of the
+// health of targets changes; what it was configured with does not. It is safe for
+// concurrent use.
 type Router struct {
 	upstreams map[string]upstream.Driver
-	models    map[string]Target
+	models    map[string]Model
+	names     names
+	only      *pool // where every name goes if none is configured
+	budget    budget
+	observer  Observer
+	now       func() time.Time
 }
 
-// New returns a router over drivers, each of which it holds to the limits. models
-// maps the names that clients use to targets; if it is empty and there is only
+// New returns a router over drivers. models maps the names that clients use, or
+// patterns of them that end in a *, to targets; if it is empty and there is only
 // one upstream, every name goes there as it is.
-func New(drivers map[string]upstream.Driver, models map[string]Target, limits upstream.Limits) (*Router, error) {
-	r := &Router{upstreams: make(map[string]upstream.Driver, len(drivers)), models: models}
-	for name, d := range drivers {
-		r.upstreams[name] = upstream.Guard(d, limits)
+func New(drivers map[string]upstream.Driver, models map[string]Model, opts *Options) (*Router, error) {
+	if opts == nil {
+		opts = &Options{}
 	}
-	for name, t := range models {
-		if r.upstreams[t.Upstream] == nil {
-			return nil, fmt.Errorf("model %q: there is no upstream %q", name, t.Upstream)
+	r := &Router{
+		upstreams: make(map[string]upstream.Driver, len(drivers)),
+		models:    models,
+		names:     names{exact: map[string]*pool{}},
+		budget:    budget{tokens: budgetMax},
+		observer:  opts.Observer,
+		now:       opts.Now,
+	}
+	if r.now == nil {
+		r.now = time.Now
+	}
+	for name, d := range drivers {
+		r.upstreams[name] = upstream.Guard(d, opts.Limits)
+	}
+	for name, m := range models {
+		p, err := r.pool(m, opts.Health)
+		if err == nil {
+			err = r.names.add(name, p)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("model %q: %w", name, err)
+		}
+	}
+	if len(models) == 0 && len(drivers) == 1 {
+		for name := range drivers {
+			r.only, _ = r.pool(To(name, ""), opts.Health) // the upstream is there
 		}
 	}
 	return r, nil
 }
 
-// Open implements the driver contract for any model: it finds the target,
-// rewrites the model and opens the turn there.
+func (r *Router) pool(m Model, h Health) (*pool, error) {
+	if len(m.Targets) == 0 {
+		return nil, errors.New("it has no targets")
+	}
+	p := &pool{Model: m}
+	for _, t := range m.Targets {
+		d := r.upstreams[t.Upstream]
+		if d == nil {
+			return nil, fmt.Errorf("there is no upstream %q", t.Upstream)
+		}
+		p.targets = append(p.targets, newTarget(t, d, h.withDefaults(), r.now))
+	}
+	return p, nil
+}
+
+// Open implements the driver contract for any model. It returns when a target has
+// accepted the turn; the stream is tentative while others may still be tried.
 func (r *Router) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, error) {
-	target, err := r.find(t.Request.Model)
+	name := t.Request.Model
+	p, star, err := r.find(name)
 	if err != nil {
 		return nil, err
 	}
-	req := *t.Request
-	req.Model = target.Model
-	turn := *t
-	turn.Request = &req
-	s, err := r.upstreams[target.Upstream].Open(ctx, &turn)
-	if err != nil {
+	a := &attempts{r: r, pool: p, name: name, star: star, turn: *t, left: p.order(affinity(t))}
+	if p.shapes() {
+		if a.turn.Request, err = p.shape(t.Request); err != nil {
+			return nil, err
+		}
+	}
+	r.budget.earn()
+	if err := a.next(ctx); err != nil {
 		return nil, err
 	}
-	s.Upstream = target.Upstream
+	s := &upstream.Stream{Tentative: len(a.left) > 0, Close: a.shut}
+	a.describe(s)
+	s.Events = a.events(ctx, s)
 	return s, nil
 }
 
-func (r *Router) find(model string) (Target, error) {
+// affinity is what turns have in common that should go to the same target,
+// because it may remember their beginning: "" if nothing.
+func affinity(t *upstream.Turn) string {
+	return cmp.Or(t.Request.PromptCacheKey, t.Header.Get("Session-Id"))
+}
+
+func (r *Router) find(model string) (p *pool, star string, err error) {
 	if model == "" {
-		return Target{}, responses.InvalidParam(responses.CodeMissing, "model", "Say which model to use; GET /v1/models lists them.")
+		return nil, "", responses.InvalidParam(responses.CodeMissing, "model", "Say which model to use; GET /v1/models lists them.")
 	}
-	if t, ok := r.models[model]; ok {
-		return t, nil
+	if r.only != nil {
+		return r.only, model, nil
 	}
-	if len(r.models) == 0 && len(r.upstreams) == 1 {
-		for name := range r.upstreams {
-			return Target{Upstream: name, Model: model}, nil
-		}
+	if p, star = r.names.find(model); p == nil {
+		return nil, "", responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %q; GET /v1/models lists those there are.", model)
 	}
-	return Target{}, responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %q; GET /v1/models lists those there are.", model)
-}
-
-// Models lists what clients can ask for: the configured names, or everything that
-// the upstreams offer if no name is configured, with what the upstreams tell of
-// them. Upstreams that do not answer are reported in the error beside the list.
-func (r *Router) Models(ctx context.Context) ([]upstream.Model, error) {
-	offered, err := r.offered(ctx)
-	var list []upstream.Model
-	for name, models := range offered {
-		for _, m := range models {
-			m.OwnedBy = cmp.Or(m.OwnedBy, name)
-			list = append(list, m)
-		}
-	}
-	if len(r.models) > 0 {
-		list = list[:0]
-		for name, t := range r.models {
-			m := upstream.Model{OwnedBy: t.Upstream}
-			if i := slices.IndexFunc(offered[t.Upstream], func(m upstream.Model) bool { return m.ID == t.Model }); i >= 0 {
-				m = offered[t.Upstream][i]
-			}
-			m.ID = name
-			list = append(list, m)
-		}
-	}
-	slices.SortFunc(list, func(a, b upstream.Model) int { return cmp.Compare(a.ID, b.ID) })
-	return list, err
-}
-
-// listTime is how long an upstream may take to list its models: the others are
-// not held up by one that hangs.
-const listTime = 5 * time.Second
-
-var errListTime = responses.UpstreamErrorf(responses.CodeTimeout, "The upstream did not list its models in time.")
-
-// offered asks every upstream for its models.
-func (r *Router) offered(ctx context.Context) (map[string][]upstream.Model, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, listTime, errListTime)
-	defer cancel()
-	var (
-		wg      sync.WaitGroup
-		mu      sync.Mutex // guards what follows
-		offered = map[string][]upstream.Model{}
-		errs    []error
-	)
-	for name, d := range r.upstreams {
-		lister, ok := d.(upstream.ModelLister)
-		if !ok {
-			continue
-		}
-		wg.Go(func() {
-			models, err := lister.Models(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				errs = append(errs, fmt.Errorf("models of %s: %w", name, err))
-			}
-			offered[name] = models
-		})
-	}
-	wg.Wait()
-	return offered, errors.Join(errs...)
+	return p, star, nil
 }
 
 // Close closes the upstreams.

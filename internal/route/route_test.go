@@ -37,10 +37,10 @@ func TestModelDecidesTheUpstream(t *testing.T) {
 	t.Parallel()
 	one := map[string]upstream.Driver{"a": &stub{}}
 	two := map[string]upstream.Driver{"a": &stub{}, "b": &stub{}}
-	named := map[string]route.Target{"fast": {Upstream: "a", Model: "works"}, "slow": {Upstream: "a", Model: "big-model"}}
+	named := map[string]route.Model{"fast": route.To("a", "works"), "slow": route.To("a", "big-model")}
 	for name, test := range map[string]struct {
 		drivers map[string]upstream.Driver
-		models  map[string]route.Target
+		models  map[string]route.Model
 		ask     string
 		upload  string // the upstream that answers
 		err     string // or how it fails
@@ -54,7 +54,7 @@ func TestModelDecidesTheUpstream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, err := route.New(test.drivers, test.models, upstream.Limits{})
+			r, err := route.New(test.drivers, test.models, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +74,7 @@ func TestModelDecidesTheUpstream(t *testing.T) {
 
 func TestModelOfAMissingUpstream(t *testing.T) {
 	t.Parallel()
-	_, err := route.New(map[string]upstream.Driver{"a": &stub{}}, map[string]route.Target{"m": {Upstream: "b"}}, upstream.Limits{})
+	_, err := route.New(map[string]upstream.Driver{"a": &stub{}}, map[string]route.Model{"m": route.To("b", "")}, nil)
 	if err == nil {
 		t.Error("a model of an upstream that does not exist was accepted")
 	}
@@ -87,18 +87,18 @@ func TestModels(t *testing.T) {
 		"down": &stub{err: errors.New("refused")},
 	}
 	for name, test := range map[string]struct {
-		models map[string]route.Target
+		models map[string]route.Model
 		want   []upstream.Model
 	}{
 		"all that are offered": {nil, []upstream.Model{{ID: "m", ContextWindow: 4096, OwnedBy: "lab"}, {ID: "z", OwnedBy: "a"}}},
 		"the configured names": {
-			map[string]route.Target{"fast": {"a", "m"}, "far": {"down", "x"}},
+			map[string]route.Model{"fast": route.To("a", "m"), "far": route.To("down", "x")},
 			[]upstream.Model{{ID: "far", OwnedBy: "down"}, {ID: "fast", ContextWindow: 4096, OwnedBy: "lab"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, err := route.New(drivers, test.models, upstream.Limits{})
+			r, err := route.New(drivers, test.models, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,7 @@ func TestModels(t *testing.T) {
 func TestCloseClosesEveryUpstream(t *testing.T) {
 	t.Parallel()
 	a, b := &stub{err: errors.New("stuck")}, &stub{}
-	r, err := route.New(map[string]upstream.Driver{"a": a, "b": b}, nil, upstream.Limits{})
+	r, err := route.New(map[string]upstream.Driver{"a": a, "b": b}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,233 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/upstream"
+)
+
+// An Attempt is one try of a turn, for an [Observer].
+type Attempt struct {
+	Model    string // as the client named it
+	Upstream string
+	Number   int           // from 0
+	Began    bool          // the answer had begun when it ended
+	Err      error         // nil if it ended well
+	Duration time.Duration // to the first event, or to the failure before it
+}
+
+// An Observer is told of attempts, on the run's goroutine.
+type Observer interface {
+	AttemptEnded(a *Attempt)
+}
+
+// attempts tries a turn on one target after another until one begins to answer.
+// It belongs to the goroutine that ranges over the stream.
+type attempts struct {
+	r     *Router
+	pool  *pool
+	name  string // the model as the client named it
+	star  string
+	turn  upstream.Turn
+	left  []candidate
+	tries int
+	last  error // why the last try failed
+
+	// The try that is under way.
+	target  *target
+	stream  *upstream.Stream
+	verdict func(error)
+	end     func()
+	began   time.Time
+
+	mu      sync.Mutex // guards what shut, perhaps on another goroutine, needs
+	closed  bool
+	release func()       // gives back the place of the try
+	close   func() error // closes its stream
+}
+
+// errSkipped: the target was busy or was left alone, so nothing was tried.
+var errSkipped = errors.New("route: target skipped")
+
+// next opens the turn on the next target that accepts it. It fails with the last
+// failure when none is left.
+func (a *attempts) next(ctx context.Context) error {
+	for len(a.left) > 0 {
+		c := a.left[0]
+		a.left = a.left[1:]
+		if a.tries > 0 && !a.r.budget.spend() {
+			break
+		}
+		again, err := a.try(ctx, c)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errSkipped):
+			continue
+		case !again:
+			return err
+		}
+		a.last = err
+	}
+	if a.last == nil {
+		a.last = responses.Errorf(responses.CodeOverloaded, "Every upstream of this model is busy; try again shortly.")
+	}
+	return a.last
+}
+
+// try opens the turn on one target. again reports whether another may do better.
+func (a *attempts) try(ctx context.Context, c candidate) (again bool, err error) {
+	verdict, end, err := c.begin(c.desperate)
+	if err != nil {
+		return true, errSkipped
+	}
+	var once sync.Once
+	a.target, a.end, a.began = c.target, end, a.r.now()
+	a.verdict = func(err error) { once.Do(func() { verdict(err) }) }
+	req := *a.turn.Request
+	req.Model = c.modelFor(a.name, a.star)
+	turn := a.turn
+	turn.Request, turn.Attempt = &req, a.tries
+	a.tries++
+	s, err := c.driver.Open(ctx, &turn)
+	if err != nil {
+		return a.failed(ctx, err), err
+	}
+	a.stream = s
+	return false, a.hold(s)
+}
+
+// hold makes the try that was opened the one that shut closes.
+func (a *attempts) hold(s *upstream.Stream) error {
+	verdict, end := a.verdict, a.end
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.close = s.Close
+	a.release = func() {
+		verdict(errNoVerdict) // no effect if there was one
+		end()
+	}
+	if a.closed { // the turn was given up while it was being opened
+		a.release()
+		return errors.Join(context.Canceled, s.Close())
+	}
+	return nil
+}
+
+// failed notes that the try failed before its answer began, and reports whether
+// another target may do better.
+func (a *attempts) failed(ctx context.Context, err error) (again bool) {
+	again, outcome := a.target.blame(err)
+	if ctx.Err() != nil {
+		again, outcome = false, errNoVerdict // it was given up
+	}
+	a.verdict(outcome)
+	a.end()
+	a.observe(false, err)
+	return again
+}
+
+func (a *attempts) observe(began bool, err error) {
+	if a.r.observer != nil {
+		a.r.observer.AttemptEnded(&Attempt{
+			Model: a.name, Upstream: a.target.Upstream, Number: a.tries - 1, Began: began, Err: err, Duration: a.r.now().Sub(a.began),
+		})
+	}
+}
+
+// events yields the events of the first try whose answer begins. A failure before
+// the first event moves on to the next target; s then tells of that one.
+func (a *attempts) events(ctx context.Context, s *upstream.Stream) iter.Seq2[responses.Event, error] {
+	return func(yield func(responses.Event, error) bool) {
+		for {
+			began, again := a.relay(ctx, yield)
+			if began || !again {
+				return
+			}
+			if err := a.next(ctx); err != nil {
+				yield(responses.Event{}, err)
+				return
+			}
+			a.describe(s)
+		}
+	}
+}
+
+// relay yields the events of the current try. It returns again if the try failed
+// before it began and another target may be tried.
+func (a *attempts) relay(ctx context.Context, yield func(responses.Event, error) bool) (began, again bool) {
+	defer func() { _ = a.stream.Close() }()
+	for ev, err := range a.stream.Events {
+		switch {
+		case err != nil && !began:
+			if again = a.failed(ctx, err) && len(a.left) > 0; !again {
+				yield(ev, err)
+			}
+			a.last = err
+			return false, again
+		case err != nil:
+			if _, outcome := a.target.blame(err); outcome != errNoVerdict && ctx.Err() == nil {
+				a.target.late(outcome)
+			}
+			a.end()
+			yield(ev, err)
+			return true, false
+		case !began:
+			began = true
+			a.verdict(nil)
+			a.observe(true, nil)
+		}
+		if !yield(ev, nil) {
+			break
+		}
+	}
+	a.end()
+	return true, false
+}
+
+// describe puts into s what is known of the try.
+func (a *attempts) describe(s *upstream.Stream) {
+	s.Upstream, s.Losses, s.Header = a.target.Upstream, a.stream.Losses, a.stream.Header
+}
+
+// shut closes the stream of the try that is under way, and of any that follows.
+func (a *attempts) shut() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	a.release() // also for a stream that nobody ranged over
+	return a.close()
+}
+
+// budget bounds retries to a share of the requests, so that failing over does not
+// double the load on upstreams that are already in trouble.
+type budget struct {
+	mu     sync.Mutex
+	tokens float64
+}
+
+const (
+	budgetMax   = 100 // retries that may come at once
+	budgetShare = 0.2 // retries per request in the long run
+)
+
+func (b *budget) earn() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tokens = min(b.tokens+budgetShare, budgetMax)
+}
+
+func (b *budget) spend() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}

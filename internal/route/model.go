@@ -1,0 +1,138 @@
+package route
+
+import (
+	"cmp"
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/antiphon-dev/antiphon/responses"
+)
+
+// A Target is a model of an upstream.
+type Target struct {
+	// Upstream is the upstream's name.
+	Upstream string
+	// Model is the upstream's name for it. Empty means the name that the client
+	// used; a * in it stands for what the * of the model's pattern matched.
+	Model string
+	// Weight is this target's share among those of the same priority. Zero means
+	// 1, negative means none unless there is no other.
+	Weight int
+	// Priority orders targets: those with a higher number are used when none
+	// with a lower one can be. Zero means 1.
+	Priority int
+	// Concurrent bounds the turns at once, RequestsPerMinute how fast they may
+	// begin. Zero means no bound.
+	Concurrent, RequestsPerMinute int
+}
+
+// A Model is what a name that clients use stands for.
+type Model struct {
+	// Targets are where its turns go. There must be one.
+	Targets []Target
+	// Defaults are request members that are set where the client is silent,
+	// Override those that win over the client, Drop those that are removed.
+	Defaults, Override map[string]jsontext.Value
+	Drop               []string
+	// ContextWindow is told to clients that list models; 0 means what the
+	// upstream says.
+	ContextWindow int64
+}
+
+// To returns the model that is one target's, under the same name if model is "".
+func To(upstream, model string) Model {
+	return Model{Targets: []Target{{Upstream: upstream, Model: model}}}
+}
+
+// shapes reports whether the model changes requests.
+func (m *Model) shapes() bool { return len(m.Defaults)+len(m.Override)+len(m.Drop) > 0 }
+
+// shape returns the request with the model's settings in it. It goes by way of
+// JSON, because that is what the settings speak of, and so what a client could
+// have sent is checked as if it had.
+func (m *Model) shape(r *responses.Request) (*responses.Request, error) {
+	raw := r.Raw
+	if raw == nil {
+		var err error
+		if raw, err = json.Marshal(r); err != nil {
+			return nil, err
+		}
+	}
+	present := map[string]bool{}
+	for name, v := range responses.Members(raw) {
+		present[name] = v.Kind() != 'n'
+	}
+	var set []responses.Member
+	for name, v := range m.Defaults {
+		if !present[name] {
+			set = append(set, responses.Member{Name: name, Value: v})
+		}
+	}
+	for _, name := range m.Drop {
+		set = append(set, responses.Member{Name: name})
+	}
+	for name, v := range m.Override {
+		set = slices.DeleteFunc(set, func(s responses.Member) bool { return s.Name == name })
+		set = append(set, responses.Member{Name: name, Value: v})
+	}
+	slices.SortFunc(set, func(a, b responses.Member) int { return cmp.Compare(a.Name, b.Name) })
+	body, err := responses.SetMembers(raw, set...)
+	if err != nil {
+		return nil, err
+	}
+	shaped, err := responses.DecodeRequest(body, nil)
+	if err != nil {
+		return nil, responses.Errorf(responses.CodeServer, "The gateway's settings for this model do not fit the request.").WithCause(err)
+	}
+	return shaped, nil
+}
+
+// names finds models by the names that clients use.
+type names struct {
+	exact    map[string]*pool
+	patterns []pattern // the longest first
+}
+
+// pattern is a name that ends in a star.
+type pattern struct {
+	prefix string
+	pool   *pool
+}
+
+func (n *names) add(name string, p *pool) error {
+	prefix, star := strings.CutSuffix(name, "*")
+	if strings.Contains(prefix, "*") {
+		return fmt.Errorf("model %q: a * may stand at the end only", name)
+	}
+	if !star {
+		n.exact[name] = p
+		return nil
+	}
+	n.patterns = append(n.patterns, pattern{prefix, p})
+	slices.SortFunc(n.patterns, func(a, b pattern) int { return cmp.Compare(len(b.prefix), len(a.prefix)) })
+	return nil
+}
+
+// find returns the pool of a name and what the star of its pattern matched.
+func (n *names) find(name string) (p *pool, star string) {
+	if p := n.exact[name]; p != nil {
+		return p, name
+	}
+	for _, pat := range n.patterns {
+		if rest, ok := strings.CutPrefix(name, pat.prefix); ok {
+			return pat.pool, rest
+		}
+	}
+	return nil, ""
+}
+
+// modelFor is the upstream's name for what the client calls name.
+func (t *Target) modelFor(name, star string) string {
+	if t.Model == "" {
+		return name
+	}
+	return strings.Replace(t.Model, "*", star, 1)
+}

@@ -1,0 +1,90 @@
+package route
+
+import (
+	"cmp"
+	"encoding/binary"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// pool is the targets of a model.
+type pool struct {
+	Model
+	targets []*target
+}
+
+// spread is how far the load of a target may exceed its share before requests
+// with an affinity to it go to the next one.
+const spread = 1.25
+
+// candidate is a target in the order in which a turn tries them.
+type candidate struct {
+	*target
+	// desperate candidates are tried although they are to be left alone.
+	desperate bool
+}
+
+// order returns the targets in the order in which a turn should try them: by
+// priority, among equals by weight, and for turns with an affinity always the
+// same one first, as long as it is not overloaded. Targets that are to be left
+// alone are not in it, unless there is no other.
+func (p *pool) order(affinity string) []candidate {
+	key := rand.Uint64()
+	if affinity != "" {
+		key = hashOf(affinity, 0)
+	}
+	draws := make(map[*target]float64, len(p.targets))
+	sorted := slices.Clone(p.targets)
+	for _, t := range sorted {
+		draws[t] = t.draw(hashOf(t.Upstream+"\x00"+t.Model, key))
+		if affinity != "" && p.overloaded(t) {
+			draws[t] = math.Inf(1)
+		}
+	}
+	slices.SortStableFunc(sorted, func(a, b *target) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(draws[a], draws[b]))
+	})
+	var out []candidate
+	for _, t := range sorted {
+		if t.usable() {
+			out = append(out, candidate{target: t})
+		}
+	}
+	if out == nil {
+		for _, t := range sorted {
+			out = append(out, candidate{t, true})
+		}
+	}
+	return out
+}
+
+// overloaded reports whether one more turn would give t more than its share of
+// the load among its equals, and then some.
+func (p *pool) overloaded(t *target) bool {
+	load, weight := 1, 0
+	for _, other := range p.targets {
+		if other.Priority == t.Priority {
+			load += other.load()
+			weight += max(other.Weight, 0)
+		}
+	}
+	share := float64(load) * float64(max(t.Weight, 0)) / float64(max(weight, 1))
+	return float64(t.load()+1) > math.Ceil(spread*share)
+}
+
+func hashOf(s string, seed uint64) uint64 {
+	h := fnv.New64a()
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], seed)
+	_, _ = h.Write(b[:])
+	_, _ = h.Write([]byte(s))
+	// FNV leaves the high bits of short inputs alike; mix them.
+	x := h.Sum64()
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
