@@ -68,6 +68,10 @@ show-spine: ## Show what the spine promises: its tests, then its loads at full s
 	go test -count=1 -run '^TestGoldens$$' ./upstream/chat ./upstream/native -every-byte
 	go run ./bench spine
 
+.PHONY: show-routing
+show-routing: ## Show that bad targets are not seen: 2,000 requests for each fault, 50 at a time
+	@go test -count=1 -v -run '^TestRoutingSurvives$$' . -routing-requests 2000 | sed -n 's/^ *routing_test.go:[0-9]*: //p; /^FAIL/p; /--- FAIL/p; /^ok/p'
+
 # A package is asked to rewrite its goldens if its tests know the -update flag.
 .PHONY: update
 update: ## Rewrite the golden files; read the diff before you commit it
