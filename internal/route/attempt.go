@@ -172,7 +172,7 @@ func (a *attempts) relay(ctx context.Context, yield func(responses.Event, error)
 			return false, again
 		case err != nil:
 			if _, outcome := a.target.blame(err); outcome != errNoVerdict && ctx.Err() == nil {
-				a.target.late(outcome)
+				a.target.ended(err)
 			}
 			a.end()
 			yield(ev, err)
@@ -181,6 +181,9 @@ func (a *attempts) relay(ctx context.Context, yield func(responses.Event, error)
 			began = true
 			a.verdict(nil)
 			a.observe(true, nil)
+		}
+		if ev.Type == responses.EventTurnEnd {
+			a.target.ended(nil)
 		}
 		if !yield(ev, nil) {
 			break

@@ -219,6 +219,32 @@ func TestEjection(t *testing.T) {
 	})
 }
 
+// TestBrokenAnswersEject: a target whose answers break off after they have begun
+// looks healthy at first; it is ejected all the same.
+func TestBrokenAnswersEject(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, b := &player{name: "a", late: overloaded()}, &player{name: "b"}
+		r := pool(t, nil, a, b)
+		for range 500 {
+			_, _, _ = ask(t, r, "")
+		}
+		if got := a.calls.Load(); got != 5 {
+			t.Errorf("%d answers broke off before the target was ejected, want 5", got)
+		}
+		a.set(func(p *player) { p.late = nil })
+		time.Sleep(5 * time.Second)
+		for range 100 {
+			if _, _, err := ask(t, r, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := a.calls.Load(); got < 25 {
+			t.Errorf("the target got %d turns after it recovered", got-5)
+		}
+	})
+}
+
 // TestSoleTargetIsNotEjected: leaving the only target alone helps nobody.
 func TestSoleTargetIsNotEjected(t *testing.T) {
 	t.Parallel()

@@ -60,6 +60,7 @@ type target struct {
 	inFlight int
 	begun    int       // since the target was made, for the access log of attempts
 	ejected  int       // how often in a row
+	broken   int       // answers in a row that broke off after they had begun
 	until    time.Time // the target asked to be left alone, or was ejected, until then
 	nextTurn time.Time // when the pace of RequestsPerMinute allows the next turn
 }
@@ -93,12 +94,17 @@ func (t *target) changed(_ string, _, to gobreaker.State) {
 	defer t.mu.Unlock()
 	switch to {
 	case gobreaker.StateOpen:
-		pause := min(t.health.Eject<<min(t.ejected, 16), t.health.MaxEject)
-		t.ejected++
-		t.until = t.now().Add(pause)
+		t.eject()
 	case gobreaker.StateClosed:
 		t.ejected = 0
 	}
+}
+
+// eject leaves the target alone. It is under mu.
+func (t *target) eject() {
+	pause := min(t.health.Eject<<min(t.ejected, 16), t.health.MaxEject)
+	t.ejected++
+	t.until = later(t.until, t.now().Add(pause))
 }
 
 // usable reports whether the target may get a turn now. It does not promise that
@@ -197,10 +203,19 @@ func (t *target) pause(d time.Duration) {
 	t.until = later(t.until, t.now().Add(min(d, t.health.MaxEject)))
 }
 
-// late counts a failure after the answer had begun.
-func (t *target) late(err error) {
-	if verdict, allowErr := t.breaker.Allow(); allowErr == nil {
-		verdict(err)
+// ended notes how an answer ended that had begun. The breaker has counted it as a
+// success, because it cannot wait for the end; a target whose answers keep
+// breaking off is ejected all the same.
+func (t *target) ended(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err == nil {
+		t.broken = 0
+		return
+	}
+	if t.broken++; t.broken >= t.health.Consecutive {
+		t.broken = 0
+		t.eject()
 	}
 }
 
