@@ -245,6 +245,31 @@ func TestBrokenAnswersEject(t *testing.T) {
 	})
 }
 
+// TestHealthOutlivesTheRouter: a new configuration does not send traffic back to a
+// target that is known to be bad (R36).
+func TestHealthOutlivesTheRouter(t *testing.T) {
+	t.Parallel()
+	a, b := &player{name: "a", refuse: overloaded()}, &player{name: "b"}
+	drivers := map[string]upstream.Driver{"a": a, "b": b}
+	models := map[string]route.Model{"m": {Targets: []route.Target{{Upstream: "a"}, {Upstream: "b"}}}}
+	var previous *route.Router
+	for range 5 {
+		r, err := route.New(drivers, models, &route.Options{Previous: previous})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 50 {
+			if _, _, err := ask(t, r, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		previous = r
+	}
+	if got := a.calls.Load(); got != 5 {
+		t.Errorf("the bad target was called %d times over five routers, want 5", got)
+	}
+}
+
 // TestSoleTargetIsNotEjected: leaving the only target alone helps nobody.
 func TestSoleTargetIsNotEjected(t *testing.T) {
 	t.Parallel()

@@ -31,6 +31,9 @@ type Options struct {
 	Limits upstream.Limits
 	// Health says when targets are ejected.
 	Health Health
+	// Previous is the router that this one takes over from: what it knows of
+	// the health and the load of targets is kept. Nil means none.
+	Previous *Router
 	// Observer is told of attempts. Nil means nobody.
 	Observer Observer
 	// Now is the clock. Nil means time.Now.
@@ -45,10 +48,14 @@ type Router struct {
 	models    map[string]Model
 	names     names
 	only      *pool // where every name goes if none is configured
+	states    map[stateKey]*state
 	budget    budget
 	observer  Observer
 	now       func() time.Time
 }
+
+// stateKey names a target across routers.
+type stateKey struct{ upstream, model string }
 
 // New returns a router over drivers. models maps the names that clients use, or
 // patterns of them that end in a *, to targets; if it is empty and there is only
@@ -61,6 +68,7 @@ func New(drivers map[string]upstream.Driver, models map[string]Model, opts *Opti
 		upstreams: make(map[string]upstream.Driver, len(drivers)),
 		models:    models,
 		names:     names{exact: map[string]*pool{}},
+		states:    map[stateKey]*state{},
 		budget:    budget{tokens: budgetMax},
 		observer:  opts.Observer,
 		now:       opts.Now,
@@ -72,7 +80,7 @@ func New(drivers map[string]upstream.Driver, models map[string]Model, opts *Opti
 		r.upstreams[name] = upstream.Guard(d, opts.Limits)
 	}
 	for name, m := range models {
-		p, err := r.pool(m, opts.Health)
+		p, err := r.pool(m, opts)
 		if err == nil {
 			err = r.names.add(name, p)
 		}
@@ -82,13 +90,13 @@ func New(drivers map[string]upstream.Driver, models map[string]Model, opts *Opti
 	}
 	if len(models) == 0 && len(drivers) == 1 {
 		for name := range drivers {
-			r.only, _ = r.pool(To(name, ""), opts.Health) // the upstream is there
+			r.only, _ = r.pool(To(name, ""), opts) // the upstream is there
 		}
 	}
 	return r, nil
 }
 
-func (r *Router) pool(m Model, h Health) (*pool, error) {
+func (r *Router) pool(m Model, opts *Options) (*pool, error) {
 	if len(m.Targets) == 0 {
 		return nil, errors.New("it has no targets")
 	}
@@ -98,9 +106,26 @@ func (r *Router) pool(m Model, h Health) (*pool, error) {
 		if d == nil {
 			return nil, fmt.Errorf("there is no upstream %q", t.Upstream)
 		}
-		p.targets = append(p.targets, newTarget(t, d, h.withDefaults(), r.now))
+		t.Weight, t.Priority = cmp.Or(t.Weight, 1), cmp.Or(t.Priority, 1)
+		p.targets = append(p.targets, &target{Target: t, driver: d, state: r.state(stateKey{t.Upstream, t.Model}, opts)})
 	}
 	return p, nil
+}
+
+// state returns what is known of a target. Pools that share a target share it.
+func (r *Router) state(key stateKey, opts *Options) *state {
+	if s := r.states[key]; s != nil {
+		return s
+	}
+	var s *state
+	if opts.Previous != nil {
+		s = opts.Previous.states[key]
+	}
+	if s == nil {
+		s = newState(key.upstream+"/"+key.model, opts.Health.withDefaults(), r.now)
+	}
+	r.states[key] = s
+	return s
 }
 
 // Open implements the driver contract for any model. It returns when a target has

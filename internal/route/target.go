@@ -48,48 +48,47 @@ func (h Health) withDefaults() Health {
 // enoughRequests is how many make an error rate worth looking at.
 const enoughRequests = 20
 
-// target is a target with its state.
+// target is a target of one router with its state.
 type target struct {
 	Target
-	driver  upstream.Driver
+	driver upstream.Driver
+	*state
+}
+
+// state is what is known of a target. It outlives the router: one that takes
+// over from another goes on with it.
+type state struct {
 	health  Health
 	now     func() time.Time
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
 	mu       sync.Mutex
 	inFlight int
-	begun    int       // since the target was made, for the access log of attempts
 	ejected  int       // how often in a row
 	broken   int       // answers in a row that broke off after they had begun
 	until    time.Time // the target asked to be left alone, or was ejected, until then
 	nextTurn time.Time // when the pace of RequestsPerMinute allows the next turn
 }
 
-func newTarget(t Target, d upstream.Driver, h Health, now func() time.Time) *target {
-	if t.Weight == 0 {
-		t.Weight = 1
-	}
-	if t.Priority == 0 {
-		t.Priority = 1
-	}
-	tg := &target{Target: t, driver: d, health: h, now: now}
-	tg.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		Name:     t.Upstream + "/" + t.Model,
+func newState(name string, h Health, now func() time.Time) *state {
+	s := &state{health: h, now: now}
+	s.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Name:     name,
 		Interval: h.Window,
 		Timeout:  h.Eject,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return int(c.ConsecutiveFailures) >= h.Consecutive ||
 				c.Requests >= enoughRequests && float64(c.TotalFailures) >= h.ErrorRate*float64(c.Requests)
 		},
-		OnStateChange: tg.changed,
+		OnStateChange: s.changed,
 		IsExcluded:    func(err error) bool { return errors.Is(err, errNoVerdict) },
 	})
-	return tg
+	return s
 }
 
 // changed keeps count of ejections. A target that fails its probe is left alone
 // for twice as long as before.
-func (t *target) changed(_ string, _, to gobreaker.State) {
+func (t *state) changed(_ string, _, to gobreaker.State) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch to {
@@ -101,7 +100,7 @@ func (t *target) changed(_ string, _, to gobreaker.State) {
 }
 
 // eject leaves the target alone. It is under mu.
-func (t *target) eject() {
+func (t *state) eject() {
 	pause := min(t.health.Eject<<min(t.ejected, 16), t.health.MaxEject)
 	t.ejected++
 	t.until = later(t.until, t.now().Add(pause))
@@ -122,7 +121,7 @@ func (t *target) hasRoom(now time.Time) bool {
 }
 
 // load is how many turns the target has.
-func (t *target) load() int {
+func (t *state) load() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.inFlight
@@ -153,7 +152,6 @@ func (t *target) begin(desperate bool) (verdict func(error), end func(), err err
 		return nil, nil, errBusy
 	}
 	t.inFlight++
-	t.begun++
 	if t.RequestsPerMinute > 0 {
 		t.nextTurn = later(t.nextTurn, now).Add(time.Minute / time.Duration(t.RequestsPerMinute))
 	}
@@ -174,7 +172,7 @@ func later(a, b time.Time) time.Time {
 
 // blame judges a failure: whether it is the target's, so that another one may do
 // better, and whether it counts against the target's health.
-func (t *target) blame(err error) (another bool, verdict error) {
+func (t *state) blame(err error) (another bool, verdict error) {
 	e := responses.AsError(err)
 	switch {
 	case e.Code == responses.CodeUnsupported:
@@ -194,7 +192,7 @@ func (t *target) blame(err error) (another bool, verdict error) {
 }
 
 // pause leaves the target alone for as long as it asked.
-func (t *target) pause(d time.Duration) {
+func (t *state) pause(d time.Duration) {
 	if d <= 0 {
 		return
 	}
@@ -206,7 +204,7 @@ func (t *target) pause(d time.Duration) {
 // ended notes how an answer ended that had begun. The breaker has counted it as a
 // success, because it cannot wait for the end; a target whose answers keep
 // breaking off is ejected all the same.
-func (t *target) ended(err error) {
+func (t *state) ended(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err == nil {
