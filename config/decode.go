@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml/ast"
 )
@@ -15,7 +14,7 @@ import (
 // do that too, but it stops at the first mistake, and it cannot tell a key that
 // this build lacks from one that nobody knows.
 type decoder struct {
-	lookup   func(string) (string, bool)
+	refs     references
 	places   map[string]place // where each path is written
 	problems problems
 	broken   bool // there is nothing to validate
@@ -27,20 +26,23 @@ type place struct{ line, column int }
 // mapping.
 type shortForm interface{ setShort(string) }
 
-var durationType = reflect.TypeFor[time.Duration]()
-
 func (d *decoder) decode(root ast.Node, c *Config) {
 	d.value("", "", root, reflect.ValueOf(c).Elem())
+	for name, m := range c.Models {
+		if len(m.Targets) > 0 && (m.Upstream != "" || m.Model != "") {
+			d.addf(join(join("models", name), "targets"), "upstream or model is also there; write them as a target, or remove the targets")
+		}
+	}
 }
 
 // value decodes n into v. path is where n is; shape is the same with "*" for
 // names that the user chose.
 func (d *decoder) value(path, shape string, n ast.Node, v reflect.Value) {
-	switch n.(type) {
-	case nil, *ast.NullNode:
-		return // nothing written: the default stays
-	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
-		d.addf(path, "YAML anchors, aliases and tags are not supported; write the value out")
+	if v.Type() == jsonType {
+		v.SetBytes(d.json(path, n))
+		return
+	}
+	if isNothing(n) || d.refuseAnchor(path, n) {
 		return
 	}
 	switch {
@@ -59,8 +61,25 @@ func (d *decoder) value(path, shape string, n ast.Node, v reflect.Value) {
 	}
 }
 
+// isNothing reports that a key has no value: the default stays.
+func isNothing(n ast.Node) bool {
+	_, null := n.(*ast.NullNode)
+	return n == nil || null
+}
+
+// refuseAnchor reports what would make one value appear in several places.
+func (d *decoder) refuseAnchor(path string, n ast.Node) bool {
+	switch n.(type) {
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
+		d.addf(path, "YAML anchors, aliases and tags are not supported; write the value out")
+		return true
+	}
+	return false
+}
+
 // structure decodes a mapping whose keys we define.
 func (d *decoder) structure(path, shape string, n ast.Node, v reflect.Value) {
+	fillDefaults(v)
 	if short, ok := v.Addr().Interface().(shortForm); ok {
 		if _, isText := n.(ast.ScalarNode); isText {
 			if s, ok := d.text(path, n); ok {
@@ -69,14 +88,19 @@ func (d *decoder) structure(path, shape string, n ast.Node, v reflect.Value) {
 			return
 		}
 	}
-	fields := fieldsOf(v)
+	fields := fieldsOf(v.Type())
 	for key, value := range d.entries(path, n) {
-		field, ok := fields[key]
+		f, ok := fields[key]
 		if !ok {
 			d.addf(join(path, key), "%s", unknownKey(join(shape, key), key, fields))
 			continue
 		}
-		d.value(join(path, key), join(shape, key), value, field)
+		at, field := join(path, key), v.FieldByIndex(f.Index)
+		if least, ok := f.Tag.Lookup("min"); ok {
+			d.integer(at, value, field, least)
+			continue
+		}
+		d.value(at, join(shape, key), value, field)
 	}
 }
 
@@ -132,51 +156,6 @@ func (d *decoder) entries(path string, n ast.Node) func(yield func(string, ast.N
 	}
 }
 
-// text decodes a string, with references to the environment resolved.
-func (d *decoder) text(path string, n ast.Node) (string, bool) {
-	var s string
-	switch n := n.(type) {
-	case *ast.StringNode:
-		s = n.Value
-	case *ast.LiteralNode:
-		s = n.Value.Value
-	default:
-		hint := ""
-		if _, ok := n.(ast.ScalarNode); ok {
-			hint = "; put it in quotes"
-		}
-		d.addf(path, "must be text, not %s%s", kind(n), hint)
-		return "", false
-	}
-	expanded, err := expand(s, d.lookup)
-	if err != nil {
-		d.addf(path, "%v", err)
-		return s, true // something is there: that it is missing would be a second complaint
-	}
-	return expanded, true
-}
-
-func (d *decoder) duration(path string, n ast.Node, v reflect.Value) {
-	switch n.(type) {
-	case *ast.IntegerNode, *ast.FloatNode:
-		d.addf(path, "%s has no unit; write %[1]ss for seconds, or use m or h", n.GetToken().Value)
-		return
-	}
-	s, ok := d.text(path, n)
-	if !ok {
-		return
-	}
-	t, err := time.ParseDuration(s)
-	switch {
-	case err != nil:
-		d.addf(path, "%q is not a duration; write it like 90s, 5m or 1h", s)
-	case t <= 0:
-		d.addf(path, "must be longer than zero; leave it out for the default")
-	default:
-		v.SetInt(int64(t))
-	}
-}
-
 // addf adds a problem with the place of its path.
 func (d *decoder) addf(path, format string, args ...any) {
 	var p problems
@@ -216,17 +195,20 @@ func (d *decoder) addInvalid(list problems) {
 
 // parent cuts the last key off a path that join made.
 func parent(path string) string {
-	if strings.HasSuffix(path, `"]`) {
+	switch {
+	case strings.HasSuffix(path, `"]`):
 		return path[:max(0, strings.LastIndex(path, `["`))]
+	case strings.HasSuffix(path, "]"):
+		return path[:max(0, strings.LastIndexByte(path, '['))]
 	}
 	return path[:max(0, strings.LastIndexByte(path, '.'))]
 }
 
 // fieldsOf returns the fields of a struct by their key in the file.
-func fieldsOf(v reflect.Value) map[string]reflect.Value {
-	fields := map[string]reflect.Value{}
-	for f, value := range v.Fields() {
-		fields[f.Tag.Get("yaml")] = value
+func fieldsOf(t reflect.Type) map[string]reflect.StructField {
+	fields := map[string]reflect.StructField{}
+	for f := range t.Fields() {
+		fields[f.Tag.Get("yaml")] = f
 	}
 	return fields
 }
@@ -247,7 +229,7 @@ func kind(n ast.Node) string {
 }
 
 // unknownKey says why a key is refused and what was perhaps meant.
-func unknownKey(shape, key string, fields map[string]reflect.Value) string {
+func unknownKey(shape, key string, fields map[string]reflect.StructField) string {
 	if notInBuild(shape) {
 		return "not in this build; remove it"
 	}

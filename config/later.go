@@ -7,22 +7,14 @@ import "slices"
 // one is refused, where ignoring it would promise what is not done.
 var later = []string{
 	"admin",
-	"auth",
 	"rules",
 	"output_mode",
 	"state",
 	"tools",
-	"upstreams.*.api_keys",
 	"upstreams.*.command",
 	"upstreams.*.state",
 	"upstreams.*.relay",
 	"upstreams.*.sanitize",
-	"upstreams.*.on_malformed",
-	"models.*.targets",
-	"models.*.defaults",
-	"models.*.override",
-	"models.*.drop",
-	"models.*.info",
 }
 
 func notInBuild(shape string) bool { return slices.Contains(later, shape) }

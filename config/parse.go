@@ -20,6 +20,9 @@ type ParseOptions struct {
 	Name string
 	// LookupEnv resolves ${NAME}. Nil means os.LookupEnv.
 	LookupEnv func(name string) (string, bool)
+	// ReadFile resolves ${file:/path}. Nil means to read the file, which must be a
+	// regular one of at most [MaxReferencedBytes].
+	ReadFile func(path string) ([]byte, error)
 }
 
 // Load reads, parses and validates the file at path. The error is an [*Error] if
@@ -38,14 +41,17 @@ func Load(path string) (*Config, error) {
 }
 
 // Parse returns the configuration in data, with references to the environment
-// resolved, defaults filled in, and validated. The error is an [*Error].
+// and to files resolved, defaults filled in, and validated. The error is an [*Error].
 func Parse(data []byte, opts *ParseOptions) (*Config, error) {
 	if opts == nil {
 		opts = &ParseOptions{}
 	}
-	d := decoder{lookup: opts.LookupEnv, places: map[string]place{}}
-	if d.lookup == nil {
-		d.lookup = os.LookupEnv
+	d := decoder{refs: references{lookup: opts.LookupEnv, readFile: opts.ReadFile}, places: map[string]place{}}
+	if d.refs.lookup == nil {
+		d.refs.lookup = os.LookupEnv
+	}
+	if d.refs.readFile == nil {
+		d.refs.readFile = readReferenced
 	}
 	c := Default()
 	if root := d.parse(data); root != nil {
@@ -57,6 +63,7 @@ func Parse(data []byte, opts *ParseOptions) (*Config, error) {
 	if err := d.problems.err(opts.Name); err != nil {
 		return nil, err
 	}
+	c.fillIn()
 	return c, nil
 }
 

@@ -1,0 +1,102 @@
+package config_test
+
+import (
+	"encoding/json/jsontext"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/antiphon-dev/antiphon/config"
+)
+
+// goodFiles are what the good files under testdata change of the default.
+var goodFiles = map[string]func(c *config.Config){
+	"minimal": func(c *config.Config) {
+		c.Upstreams = map[string]config.Upstream{"local": {URL: "http://127.0.0.1:8000", OnMalformed: "fail"}}
+	},
+	"nothing-written": func(c *config.Config) {
+		c.Upstreams = map[string]config.Upstream{"local": {URL: "http://127.0.0.1:8000/v1", OnMalformed: "fail"}}
+	},
+	"full": func(c *config.Config) {
+		c.Listen = "0.0.0.0:4100"
+		c.Auth.Keys = []config.Key{
+			{
+				Name: "ci-2026", Key: "team-a-0123456789", Tenant: "team-a", Models: []string{"fast", "gpt-*"},
+				Limits: config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 200000, Concurrent: 50},
+			},
+			{Name: "ops", KeySHA256: config.Secret(strings.Repeat("0123456789abcdef", 3) + "0123456789ABCDEF"), Tenant: "ops", Models: []string{"*"}},
+		}
+		c.Upstreams = fullUpstreams
+		c.Models = map[string]config.Model{
+			"gpt-4o":   alone("openai", ""),
+			"qwen3:8b": alone("local", ""),
+			"gpt-*":    alone("openai", ""),
+			"openai/*": alone("openai", "*"),
+			"fast":     fast,
+		}
+		c.Timeouts = config.Timeouts{Hold: 5 * time.Second, FirstEvent: time.Minute, Idle: 90 * time.Second, Total: 2 * time.Hour, Drain: 30 * time.Second}
+		c.SealKeys = []config.Secret{"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}
+	},
+}
+
+var fullUpstreams = map[string]config.Upstream{
+	"local": {Protocol: config.ProtocolChat, URL: "http://127.0.0.1:8000/v1", OnMalformed: config.MalformedSkip},
+	"openai": {
+		Protocol: config.ProtocolResponses, URL: "https://api.openai.com/v1/", APIKey: "sk-openai", Auth: config.AuthBearer,
+		Headers: map[string]config.Secret{"OpenAI-Organization": "org-acme"}, OnMalformed: config.MalformedFail,
+	},
+	"pool":   {URL: "https://llm.example/v1", APIKeys: []config.Secret{"sk-file", "k-2"}, Auth: "header X-Key", OnMalformed: config.MalformedFail},
+	"azure":  {URL: "https://x.openai.azure.com/openai/v1", APIKey: "az-1", Auth: config.AuthAzure, OnMalformed: config.MalformedFail},
+	"guests": {URL: "https://llm.example/openai/v1", Auth: config.AuthClient, OnMalformed: config.MalformedFail},
+}
+
+// fast is a model with everything that a model can have (R32, R34).
+var fast = config.Model{
+	Upstream: "local", Model: "qwen3-32b",
+	Targets: []config.Target{
+		{Upstream: "local", Model: "qwen3-32b", Weight: 3, Priority: 1, Limits: config.TargetLimits{Concurrent: 8, RequestsPerMinute: 100}},
+		{Upstream: "pool", Model: "gpt-4o-mini", Weight: 0, Priority: 1},
+		{Upstream: "openai", Model: "gpt-4o-mini", Weight: 1, Priority: 2},
+	},
+	Defaults: map[string]jsontext.Value{
+		"temperature": jsontext.Value("0.20"),
+		"reasoning":   jsontext.Value(`{"effort":"low","summary":null}`),
+		"include":     jsontext.Value(`["a","acme",16,true]`),
+	},
+	Override: map[string]jsontext.Value{"store": jsontext.Value("false"), "metadata": jsontext.Value("null")},
+	Drop:     []string{"service_tier"},
+	Info:     config.ModelInfo{ContextWindow: 131072},
+}
+
+// alone is what a model with one target becomes, however it was written.
+func alone(upstream, model string) config.Model {
+	return config.Model{
+		Upstream: upstream, Model: model,
+		Targets: []config.Target{{Upstream: upstream, Model: model, Weight: 1, Priority: 1}},
+	}
+}
+
+func TestGoodFiles(t *testing.T) {
+	t.Parallel()
+	for _, name := range files(t, ".good.yaml") {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			change := goodFiles[strings.TrimSuffix(filepath.Base(name), ".good.yaml")]
+			if change == nil {
+				t.Fatal("the test does not say what is in the file")
+			}
+			want := config.Default()
+			change(want)
+			got, err := parse(read(t, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("configuration (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
