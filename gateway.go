@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/antiphon-dev/antiphon/internal/engine"
@@ -82,28 +83,29 @@ type Timeouts struct {
 
 // A Gateway is one Responses API in front of its upstreams.
 type Gateway struct {
-	router *route.Router
 	engine *engine.Engine
 	server *server.Server
 	drain  time.Duration
 	logger *slog.Logger
+
+	mu      sync.Mutex // held while a configuration takes over from another
+	router  *route.Router
+	closed  bool
+	retired sync.WaitGroup // generations that are being drained
 }
+
+var errNoDrivers = errors.New("antiphon: Options.Drivers is empty: a gateway needs an upstream")
 
 // New returns a gateway. It does no I/O and starts nothing; call Close when done
 // with it.
 func New(opts *Options) (*Gateway, error) {
 	if opts == nil || len(opts.Drivers) == 0 {
-		return nil, errors.New("antiphon: Options.Drivers is empty: a gateway needs an upstream")
+		return nil, errNoDrivers
 	}
 	if opts.Log == nil {
 		return nil, errors.New("antiphon: Options.Log is nil: use memstore.NewWindow")
 	}
-	attempts, _ := opts.Observer.(route.Observer)
-	router, err := route.New(opts.Drivers, opts.Models, &route.Options{
-		Limits:   upstream.Limits{FirstEvent: opts.Timeouts.FirstEvent, Idle: opts.Timeouts.Idle},
-		Observer: attempts,
-		Now:      opts.Now,
-	})
+	router, err := newRouter(opts, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +123,16 @@ func New(opts *Options) (*Gateway, error) {
 		Hold: opts.Timeouts.Hold, MaxBodyBytes: opts.MaxBodyBytes, Logger: g.logger, Now: opts.Now,
 	})
 	return g, nil
+}
+
+func newRouter(opts *Options, previous *route.Router) (*route.Router, error) {
+	attempts, _ := opts.Observer.(route.Observer)
+	return route.New(opts.Drivers, opts.Models, &route.Options{
+		Limits:   upstream.Limits{FirstEvent: opts.Timeouts.FirstEvent, Idle: opts.Timeouts.Idle},
+		Previous: previous,
+		Observer: attempts,
+		Now:      opts.Now,
+	})
 }
 
 // Handler serves the API. It may be mounted in a server of the caller's own,
@@ -172,10 +184,44 @@ func (g *Gateway) shutDown(ctx context.Context, srv *http.Server, failed <-chan 
 	return err
 }
 
+// Reload makes opts what new requests get; those that are running keep what they
+// began with. It takes over the drivers and models, and their time-outs; the rest
+// of opts cannot change while the gateway runs and is left as it is. The drivers
+// must be new ones: the old ones are closed when their last request has ended. If
+// opts is not valid, nothing changes, and the caller closes its drivers.
+func (g *Gateway) Reload(opts *Options) error {
+	if opts == nil || len(opts.Drivers) == 0 {
+		return errNoDrivers
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return errors.New("antiphon: the gateway is closed")
+	}
+	next, err := newRouter(opts, g.router)
+	if err != nil {
+		return err
+	}
+	old := g.router
+	drained := g.server.Use(&server.Generation{Router: next})
+	g.router = next
+	g.retired.Go(func() {
+		drained()
+		if err := old.Close(); err != nil {
+			g.logger.Warn("an upstream of the previous configuration did not close", "error", err)
+		}
+	})
+	return nil
+}
+
 // Close ends what is running and closes the upstreams.
 func (g *Gateway) Close() error {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = g.engine.Stop(now) // only reports that it had to cancel runs
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	g.retired.Wait()
 	return g.router.Close()
 }
