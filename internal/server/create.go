@@ -12,9 +12,6 @@ import (
 	"github.com/antiphon-dev/antiphon/store"
 )
 
-// owner is whose responses these are. There is one until there are keys.
-const owner = "default"
-
 // createResponse is POST /v1/responses.
 func (s *Server) createResponse(x *exchange) error {
 	req, err := s.readRequest(x)
@@ -22,9 +19,7 @@ func (s *Server) createResponse(x *exchange) error {
 		return err
 	}
 	x.shape = shapeOf(req)
-	header, dropped := forwardable(x.r.Header)
-	x.headersDropped = dropped
-	run, err := s.engine.Start(x.r.Context(), &engine.Job{Owner: owner, Request: req, Header: header, Opener: x.gen.Router})
+	run, err := s.engine.Start(x.r.Context(), &engine.Job{Owner: x.owner(), Request: req, Header: x.forwarded(), Opener: x.router()})
 	if err != nil {
 		return err
 	}
@@ -36,6 +31,20 @@ func (s *Server) createResponse(x *exchange) error {
 		return s.stream(x, run)
 	}
 	return s.collect(x, run)
+}
+
+// forwarded returns the client's headers that a driver may see. A client that has
+// shown one of our keys has no other credential: what is in its Authorization is
+// that key, or something that was passed over for it, and neither is an upstream's
+// business. An upstream that is to get the client's own therefore needs a gateway
+// without keys.
+func (x *exchange) forwarded() http.Header {
+	header, dropped := forwardable(x.r.Header)
+	x.headersDropped = dropped
+	if x.key != nil {
+		header.Del("Authorization")
+	}
+	return header
 }
 
 // readRequest reads and decodes the body.
@@ -108,7 +117,7 @@ func (s *Server) stream(x *exchange, run *engine.Run) error {
 	h.Set("X-Accel-Buffering", "no")
 	x.WriteHeader(http.StatusOK)
 	out := newClientStream(x, s.opts.WriteTimeout)
-	for batch, err := range s.engine.Follow(x.r.Context(), owner, run.ID(), -1) {
+	for batch, err := range s.engine.Follow(x.r.Context(), x.owner(), run.ID(), -1) {
 		if err != nil {
 			return nil // the client left; the run says so
 		}
@@ -164,7 +173,7 @@ func (c *clientStream) arm() {
 // message.
 func (s *Server) collect(x *exchange, run *engine.Run) error {
 	var last []byte
-	for batch, err := range s.engine.Follow(x.r.Context(), owner, run.ID(), -1) {
+	for batch, err := range s.engine.Follow(x.r.Context(), x.owner(), run.ID(), -1) {
 		if err != nil {
 			return engine.ErrClientGone
 		}

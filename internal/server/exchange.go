@@ -34,6 +34,8 @@ type exchange struct {
 	started time.Time
 	status  int // 0 until the header is written
 	bytes   int64
+	key     *Key // the client's, nil if it has shown none
+	foreign bool // a browser sent it for a page that is not allowed to
 
 	// What the handlers learn, for the access log.
 	coding         string // of the body, "" if plain
@@ -100,8 +102,11 @@ func (x *exchange) fail(e *responses.Error) {
 	if e.RetryAfter > 0 {
 		x.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
 	}
-	if e.Code == responses.CodeUpgrade {
+	switch e.Code {
+	case responses.CodeUpgrade:
 		x.Header().Set("Upgrade", "HTTP/1.1")
+	case responses.CodeInvalidKey:
+		x.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	body, err := json.Marshal(map[string]*responses.ErrorBody{"error": e.Body()})
 	if err != nil { // cannot be: the body is strings
@@ -130,6 +135,12 @@ func (x *exchange) finish() {
 		slog.Int("status", x.status),
 		slog.Int64("bytes", x.bytes),
 		slog.Float64("duration_ms", float64(x.s.opts.Now().Sub(x.started).Microseconds())/1000),
+	}
+	if client := clientAddr(x.r, x.gen.TrustedProxies); client.IsValid() {
+		attrs = append(attrs, slog.String("client", client.String()))
+	}
+	if x.key != nil {
+		attrs = append(attrs, slog.String("key", x.key.Name))
 	}
 	if x.coding != "" {
 		attrs = append(attrs, slog.String("encoding", x.coding))

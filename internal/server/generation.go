@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 
 	"github.com/antiphon-dev/antiphon/internal/engine"
@@ -19,6 +20,14 @@ type Router interface {
 // with to its end.
 type Generation struct {
 	Router Router
+	// Keys are who may use the API. Nil means everybody, as one tenant; pages of
+	// the web are then kept out by their origin.
+	Keys *Keyring
+	// Origins are the pages that may use the API from a browser. Nil means those of
+	// this machine.
+	Origins *Origins
+	// TrustedProxies are the networks whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
 
 	requests sync.WaitGroup // those that hold it
 }

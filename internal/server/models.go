@@ -22,10 +22,10 @@ type modelObject struct {
 	ContextWindow int64  `json:"context_window,omitzero"`
 }
 
-// listModels is GET /v1/models. Upstreams that do not answer are logged and left
+// listModels is GET /v1/models: those that the client's key may use. Upstreams that do not answer are logged and left
 // out; if none answers, that is the answer.
 func (s *Server) listModels(x *exchange) error {
-	models, err := x.gen.Router.Models(x.r.Context())
+	models, err := x.router().Models(x.r.Context())
 	if err != nil {
 		if len(models) == 0 {
 			return err

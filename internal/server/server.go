@@ -1,7 +1,7 @@
 // Package server is the HTTP surface of the gateway. It decodes requests, starts
 // runs, and reads their logs to clients; it never sees an upstream.
 //
-//	request ─► exchange (id, access log, recover) ─► handler
+//	request ─► exchange (id, access log, recover) ─► admit (origin, key, limits) ─► handler
 //	                                                   │ create: decode, Engine.Start
 //	                                                   ▼
 //	          Run.Ready or the hold time ─► headers ─► Follow ─► SSE frames … [DONE]
@@ -53,6 +53,7 @@ type Server struct {
 	opts        Options
 	mux         *http.ServeMux
 	unpackers   unpackers
+	limits      limitStore // outlives generations
 	draining    atomic.Bool
 }
 
@@ -82,6 +83,7 @@ func New(e *engine.Engine, first *Generation, opts *Options) *Server {
 	if s.opts.Now == nil {
 		s.opts.Now = time.Now
 	}
+	s.limits = newLocalLimits(s.opts.Now)
 	s.routes()
 	return s
 }
@@ -89,16 +91,34 @@ func New(e *engine.Engine, first *Generation, opts *Options) *Server {
 // routes lists the API. Each path also works without /v1.
 func (s *Server) routes() {
 	for pattern, h := range map[string]handlerFunc{
-		"POST /v1/responses": s.createResponse,
-		"GET /v1/responses":  s.refuseWebSocket,
-		"GET /v1/models":     s.listModels,
+		"POST /v1/responses": admit(claimRun, s.createResponse),
+		"GET /v1/responses":  admit(claimRequest, s.refuseWebSocket),
+		"GET /v1/models":     admit(claimRequest, s.listModels),
 	} {
 		s.handle(pattern, h)
 		s.handle(strings.Replace(pattern, " /v1/", " /", 1), h)
 	}
-	s.handle("GET /healthz", s.healthy)
+	s.handle("GET /healthz", s.healthy) // whoever looks after the gateway needs no key
 	s.handle("GET /readyz", s.ready)
-	s.handle("/", s.unknownPath)
+	s.handle("/", admit(claimRequest, s.unknownPath))
+}
+
+// admit runs h only for clients that may use the API, and as often as they may.
+func admit(c claim, h handlerFunc) handlerFunc {
+	return func(x *exchange) error {
+		if err := x.refuseForeignPage(); err != nil {
+			return err
+		}
+		if err := x.authenticate(); err != nil {
+			return err
+		}
+		settle, err := x.reserve(c)
+		if err != nil {
+			return err
+		}
+		defer settle()
+		return h(x)
+	}
 }
 
 func (s *Server) handle(pattern string, h handlerFunc) {
@@ -111,6 +131,11 @@ func (s *Server) handle(pattern string, h handlerFunc) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newExchange(s, w, r)
 	defer x.finish()
+	x.allowOrigin()
+	if isPreflight(r) {
+		x.serve(s.preflight)
+		return
+	}
 	s.mux.ServeHTTP(x, r)
 }
 
