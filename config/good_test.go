@@ -66,7 +66,7 @@ var fast = config.Model{
 		"reasoning":   jsontext.Value(`{"effort":"low","summary":null}`),
 		"include":     jsontext.Value(`["a","acme",16,true]`),
 	},
-	Override: map[string]jsontext.Value{"store": jsontext.Value("false"), "metadata": jsontext.Value("null")},
+	Override: map[string]jsontext.Value{"store": jsontext.Value("false"), "metadata": jsontext.Value("null"), "seed": jsontext.Value("1e3"), "user": jsontext.Value(`"1e3"`)},
 	Drop:     []string{"service_tier"},
 	Info:     config.ModelInfo{ContextWindow: 131072},
 }

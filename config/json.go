@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 var jsonType = reflect.TypeFor[jsontext.Value]()
@@ -57,6 +58,11 @@ func (d *decoder) appendJSON(b []byte, path string, n ast.Node, depth int) []byt
 		return d.appendArray(b, path, v, depth)
 	case ast.MapNode:
 		return d.appendObject(b, path, n, depth)
+	case *ast.StringNode:
+		// The YAML library takes some numbers for text, such as 1e3.
+		if v.Token.Type == token.StringType && jsontext.Value(v.Value).Kind() == '0' && jsontext.Value(v.Value).IsValid() {
+			return append(b, v.Value...)
+		}
 	}
 	text, _ := d.text(path, n)
 	return appendText(b, text)

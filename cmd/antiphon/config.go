@@ -25,6 +25,12 @@ func (p *program) configCommand() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE:  func(_ *cobra.Command, args []string) error { return p.checkConfig(args[0]) },
 	})
+	cmd.AddCommand(&cobra.Command{
+		Use:   "print FILE",
+		Short: "Print what a configuration file means, with defaults and without secrets",
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(_ *cobra.Command, args []string) error { return p.printConfig(args[0]) },
+	})
 	return cmd
 }
 
@@ -38,6 +44,19 @@ func (p *program) checkConfig(path string) error {
 		models = count(n, "model")
 	}
 	_, err = fmt.Fprintf(p.stdout, "%s is valid: %s, %s\n", path, count(len(c.Upstreams), "upstream"), models)
+	return err
+}
+
+func (p *program) printConfig(path string) error {
+	c, err := loadConfig(path)
+	if err != nil {
+		return err
+	}
+	text, err := c.YAML()
+	if err != nil {
+		return fmt.Errorf("print %s: %w", path, err)
+	}
+	_, err = p.stdout.Write(text)
 	return err
 }
 
