@@ -24,6 +24,9 @@ type Options struct {
 	// *, to upstreams. If it is empty and there is one upstream, every name goes
 	// there as it is.
 	Models map[string]Model
+	// Keys are who may use the API. None means everybody, as one tenant: then
+	// serve on loopback only.
+	Keys []Key
 	// Log keeps the events of responses that a client is waiting for; see
 	// memstore.NewWindow. It is required.
 	Log store.Log
@@ -51,6 +54,13 @@ type Target = route.Target
 // ModelAt returns the model that an upstream serves, under the same name if model
 // is "".
 func ModelAt(upstream, model string) Model { return route.To(upstream, model) }
+
+// Key is a credential of a caller: its name in the log, its tenant, which owns what
+// is stored, the models it may use, and its limits.
+type Key = server.Key
+
+// KeyLimits bound what a key may use.
+type KeyLimits = server.Limits
 
 // Observer is told what runs do, for metrics and traces; embed [NopObserver] to
 // implement only some of it.
@@ -105,7 +115,7 @@ func New(opts *Options) (*Gateway, error) {
 	if opts.Log == nil {
 		return nil, errors.New("antiphon: Options.Log is nil: use memstore.NewWindow")
 	}
-	router, err := newRouter(opts, nil)
+	first, router, err := newGeneration(opts, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -119,20 +129,31 @@ func New(opts *Options) (*Gateway, error) {
 	g.engine = engine.New(opts.Log, &engine.Options{
 		TotalTime: opts.Timeouts.Total, Observer: opts.Observer, Now: opts.Now,
 	})
-	g.server = server.New(g.engine, &server.Generation{Router: router}, &server.Options{
+	g.server = server.New(g.engine, first, &server.Options{
 		Hold: opts.Timeouts.Hold, MaxBodyBytes: opts.MaxBodyBytes, Logger: g.logger, Now: opts.Now,
 	})
 	return g, nil
 }
 
-func newRouter(opts *Options, previous *route.Router) (*route.Router, error) {
+// newGeneration makes what opts decides. The router takes over what the previous
+// one knows of its targets.
+func newGeneration(opts *Options, previous *route.Router) (*server.Generation, *route.Router, error) {
+	gen := new(server.Generation)
+	if len(opts.Keys) > 0 {
+		var err error
+		if gen.Keys, err = server.NewKeyring(opts.Keys); err != nil {
+			return nil, nil, err
+		}
+	}
 	attempts, _ := opts.Observer.(route.Observer)
-	return route.New(opts.Drivers, opts.Models, &route.Options{
+	router, err := route.New(opts.Drivers, opts.Models, &route.Options{
 		Limits:   upstream.Limits{FirstEvent: opts.Timeouts.FirstEvent, Idle: opts.Timeouts.Idle},
 		Previous: previous,
 		Observer: attempts,
 		Now:      opts.Now,
 	})
+	gen.Router = router
+	return gen, router, err
 }
 
 // Handler serves the API. It may be mounted in a server of the caller's own,
@@ -185,8 +206,8 @@ func (g *Gateway) shutDown(ctx context.Context, srv *http.Server, failed <-chan 
 }
 
 // Reload makes opts what new requests get; those that are running keep what they
-// began with. It takes over the drivers and models, and their time-outs; the rest
-// of opts cannot change while the gateway runs and is left as it is. The drivers
+// began with. It takes over drivers, models, keys and the time-outs of upstreams;
+// the rest of opts cannot change while the gateway runs and is left as it is. The drivers
 // must be new ones: the old ones are closed when their last request has ended. If
 // opts is not valid, nothing changes, and the caller closes its drivers.
 func (g *Gateway) Reload(opts *Options) error {
@@ -198,13 +219,13 @@ func (g *Gateway) Reload(opts *Options) error {
 	if g.closed {
 		return errors.New("antiphon: the gateway is closed")
 	}
-	next, err := newRouter(opts, g.router)
+	next, router, err := newGeneration(opts, g.router)
 	if err != nil {
 		return err
 	}
 	old := g.router
-	drained := g.server.Use(&server.Generation{Router: next})
-	g.router = next
+	drained := g.server.Use(next)
+	g.router = router
 	g.retired.Go(func() {
 		drained()
 		if err := old.Close(); err != nil {

@@ -10,6 +10,7 @@ package standard
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -47,6 +48,31 @@ type Options struct {
 // error: they are reported, and served as the configuration says. The caller
 // closes the gateway. An error is a [*config.Error] if c is not valid.
 func New(ctx context.Context, c *config.Config, opts *Options) (*antiphon.Gateway, error) {
+	o, err := assemble(ctx, c, opts)
+	if err != nil {
+		return nil, err
+	}
+	return antiphon.New(o)
+}
+
+// Reload makes c what new requests to g get; see [antiphon.Gateway.Reload]. If c
+// is not valid, nothing changes.
+func Reload(ctx context.Context, g *antiphon.Gateway, c *config.Config, opts *Options) error {
+	o, err := assemble(ctx, c, opts)
+	if err != nil {
+		return err
+	}
+	if err := g.Reload(o); err != nil {
+		for _, d := range o.Drivers {
+			err = errors.Join(err, d.Close())
+		}
+		return err
+	}
+	return nil
+}
+
+// assemble makes what c describes, asking the upstreams.
+func assemble(ctx context.Context, c *config.Config, opts *Options) (*antiphon.Options, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
@@ -62,6 +88,10 @@ func New(ctx context.Context, c *config.Config, opts *Options) (*antiphon.Gatewa
 	if err != nil {
 		return nil, err
 	}
+	keys, err := keysOf(c)
+	if err != nil {
+		return nil, err
+	}
 	sealer, err := newSealer(c)
 	if err != nil {
 		return nil, err
@@ -70,14 +100,15 @@ func New(ctx context.Context, c *config.Config, opts *Options) (*antiphon.Gatewa
 	if err != nil {
 		return nil, err
 	}
-	return antiphon.New(&antiphon.Options{
+	return &antiphon.Options{
 		Drivers:  drivers,
 		Models:   models,
+		Keys:     keys,
 		Log:      memstore.NewWindow(nil),
 		Timeouts: antiphon.Timeouts(c.Timeouts),
 		Observer: opts.Observer,
 		Logger:   opts.Logger,
-	})
+	}, nil
 }
 
 // newDrivers returns the driver of each upstream, for the protocol that the
@@ -89,7 +120,8 @@ func newDrivers(c *config.Config, r *Report, client *http.Client, sealer upstrea
 		if err != nil {
 			return nil, fmt.Errorf("upstream %s: %w", u.Name, err)
 		}
-		if drivers[u.Name], err = newDriver(u.Name, u.Protocol, e, sealer); err != nil {
+		skip := c.Upstreams[u.Name].OnMalformed == config.MalformedSkip
+		if drivers[u.Name], err = newDriver(u.Name, u.Protocol, e, sealer, skip); err != nil {
 			return nil, fmt.Errorf("upstream %s: %w", u.Name, err)
 		}
 		if u.Engine != "" {
@@ -114,12 +146,12 @@ func newSealer(c *config.Config) (upstream.Sealer, error) {
 
 // newDriver is the switch from a protocol's name to its driver. A protocol
 // without compaction of its own gets ours.
-func newDriver(name string, p config.Protocol, e upstream.Endpoint, sealer upstream.Sealer) (upstream.Driver, error) {
+func newDriver(name string, p config.Protocol, e upstream.Endpoint, sealer upstream.Sealer, skipMalformed bool) (upstream.Driver, error) {
 	switch p {
 	case config.ProtocolResponses:
-		return native.New(e, nil), nil
+		return native.New(e, &native.Options{SkipMalformed: skipMalformed}), nil
 	case config.ProtocolChat:
-		return upstream.Compacting(chat.New(e, &chat.Options{Name: name, Sealer: sealer}), sealer), nil
+		return upstream.Compacting(chat.New(e, &chat.Options{Name: name, Sealer: sealer, SkipMalformed: skipMalformed}), sealer), nil
 	}
 	return nil, fmt.Errorf("there is no driver for the protocol %q", p)
 }
@@ -134,14 +166,55 @@ func endpoint(u config.Upstream, client *http.Client) (upstream.Endpoint, error)
 	for name, value := range u.Headers {
 		e.Header.Set(name, value.Reveal())
 	}
-	switch u.Auth {
-	case config.AuthClient:
+	var keys []string
+	for _, k := range u.Keys() {
+		keys = append(keys, k.Reveal())
+	}
+	header, bare := u.Auth.Header()
+	switch {
+	case u.Auth == config.AuthClient:
 		e.Auth = upstream.ClientAuth()
-	case config.AuthNone:
+	case u.Auth == config.AuthNone:
+	case bare:
+		e.Auth = upstream.HeaderAuth(header, keys...)
 	default:
-		e.Auth = upstream.BearerAuth(u.APIKey.Reveal())
+		e.Auth = upstream.BearerAuth(keys...)
 	}
 	return e, nil
+}
+
+// modelOf is a model of the configuration as the gateway takes it.
+func modelOf(m config.Model) antiphon.Model {
+	out := antiphon.Model{Defaults: m.Defaults, Override: m.Override, Drop: m.Drop, ContextWindow: m.Info.ContextWindow}
+	for _, t := range m.Pool() {
+		weight := t.Weight
+		if weight == 0 {
+			weight = -1 // in a file 0 means none; there it means the default
+		}
+		out.Targets = append(out.Targets, antiphon.Target{
+			Upstream: t.Upstream, Model: t.Model, Weight: weight, Priority: t.Priority,
+			Concurrent: t.Limits.Concurrent, RequestsPerMinute: t.Limits.RequestsPerMinute,
+		})
+	}
+	return out
+}
+
+// keysOf are the keys of the configuration as the gateway takes them.
+func keysOf(c *config.Config) ([]antiphon.Key, error) {
+	var keys []antiphon.Key
+	for _, k := range c.Auth.Keys {
+		hash, err := k.Hash()
+		if err != nil {
+			return nil, fmt.Errorf("auth.keys: %s: %w", k.Name, err)
+		}
+		keys = append(keys, antiphon.Key{
+			Name: k.Name, SHA256: hash, Tenant: k.Tenant, Models: k.Models,
+			Limits: antiphon.KeyLimits{
+				RequestsPerMinute: int64(k.Limits.RequestsPerMinute), TokensPerMinute: k.Limits.TokensPerMinute, Concurrent: k.Limits.Concurrent,
+			},
+		})
+	}
+	return keys, nil
 }
 
 // A Report is what [New] learned of the upstreams.
@@ -165,10 +238,7 @@ func (r *Report) targets(c *config.Config, firstWins bool) (map[string]antiphon.
 	targets := map[string]antiphon.Model{}
 	if len(c.Models) > 0 {
 		for name, m := range c.Models {
-			if m.Model == "" {
-				m.Model = name
-			}
-			targets[name] = antiphon.ModelAt(m.Upstream, m.Model)
+			targets[name] = modelOf(m)
 		}
 		return targets, nil
 	}

@@ -101,7 +101,7 @@ func (s *surveyor) ask(ctx context.Context, name string, u config.Upstream) Upst
 
 // listModels asks for the models as the protocol's driver does.
 func listModels(ctx context.Context, p config.Protocol, e upstream.Endpoint) ([]upstream.Model, error) {
-	d, err := newDriver("", p, e, nil)
+	d, err := newDriver("", p, e, nil, false)
 	if err != nil {
 		return nil, err
 	}

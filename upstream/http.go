@@ -12,7 +12,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/antiphon-dev/antiphon/responses"
@@ -25,11 +27,21 @@ const maxErrorBody = 64 << 10
 // forwardable headers of the client's request.
 type Auth func(h http.Header, client http.Header)
 
-// BearerAuth sends key as a bearer token; nothing if key is empty.
-func BearerAuth(key string) Auth {
+// BearerAuth sends one of the keys in turn as a bearer token; nothing if there is
+// none.
+func BearerAuth(keys ...string) Auth { return keyAuth("Authorization", "Bearer ", keys) }
+
+// HeaderAuth sends one of the keys in turn, bare, in the named header.
+func HeaderAuth(name string, keys ...string) Auth { return keyAuth(name, "", keys) }
+
+// keyAuth shares the requests between the keys: several stand for one upstream
+// because one alone would hit its limits.
+func keyAuth(header, prefix string, keys []string) Auth {
+	keys = slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return k == "" })
+	var next atomic.Uint64
 	return func(h, _ http.Header) {
-		if key != "" {
-			h.Set("Authorization", "Bearer "+key)
+		if len(keys) > 0 {
+			h.Set(header, prefix+keys[next.Add(1)%uint64(len(keys))])
 		}
 	}
 }
