@@ -165,7 +165,7 @@ func TestPreflight(t *testing.T) {
 		"Obsidian":     {"app://obsidian.md", "x-proxy-output-mode, x-api-key, api-key", 204, "X-Proxy-Output-Mode, X-Api-Key, Api-Key"},
 		"Codex":        {"http://localhost", "session-id,x-codex-window-id,x-openai-subagent", 204, "Session-Id, X-Codex-Window-Id, X-Openai-Subagent"},
 		"nothing":      {"http://localhost", "", 204, ""},
-		"not for us":   {"http://localhost", "cookie,x-evil,*,x-stainless-a b,x-stainless-<b>,openai-\u00fc,,host", 204, ""},
+		"not for us":   {"http://localhost", "cookie,x-evil,*,X-Stainless-A b,X-Stainless-<b>,openai-\u00fc,,host", 204, ""},
 		"a great many": {"http://localhost", many, 204, strings.TrimSuffix(strings.Repeat("X-Stainless-Os, ", 64), ", ")},
 		"foreign page": {"https://evil.example", "content-type", 403, ""},
 		"no page":      {"null", "content-type", 403, ""},
