@@ -31,6 +31,15 @@ func (p *program) configCommand() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE:  func(_ *cobra.Command, args []string) error { return p.printConfig(args[0]) },
 	})
+	cmd.AddCommand(&cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of configuration files, for editors",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := p.stdout.Write(config.Schema())
+			return err
+		},
+	})
 	return cmd
 }
 

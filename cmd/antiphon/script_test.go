@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -55,7 +56,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": cmdExits, "upstream": cmdUpstream, "locked": cmdLocked, "flawed": cmdFlawed, "closed": cmdClosed, "taken": cmdTaken, "impostor": cmdImpostor, "addressof": cmdAddressOf,
-			"start": cmdStart, "post": cmdPost, "paste": cmdPaste, "open": cmdOpen, "finish": cmdFinish, "signal": cmdSignal, "stop": cmdStop,
+			"start": cmdStart, "post": cmdPost, "paste": cmdPaste, "open": cmdOpen, "finish": cmdFinish, "signal": cmdSignal, "hangup": cmdHangup, "says": cmdSays, "stop": cmdStop,
 		},
 	})
 }
@@ -169,6 +170,21 @@ func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// cmdHangup asks the gateway to read its configuration again.
+func cmdHangup(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, len(args) == 0, "hangup")
+	ts.Check(stateOf(ts).gateway.cmd.Process.Signal(syscall.SIGHUP))
+}
+
+// cmdSays waits until the gateway has written what the pattern says.
+func cmdSays(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, len(args) == 1, "says PATTERN")
+	p := stateOf(ts).gateway
+	if _, err := p.awaitOutput(regexp.MustCompile(args[0])); err != nil {
+		ts.Fatalf("%v; it wrote:\n%s", err, p.output())
+	}
+}
+
 func cmdStop(ts *testscript.TestScript, neg bool, args []string) {
 	need(ts, neg, len(args) <= 1, "stop [TERM|INT|-1]")
 	p := stateOf(ts).gateway
@@ -190,14 +206,19 @@ func cmdStop(ts *testscript.TestScript, neg bool, args []string) {
 
 func cmdPost(ts *testscript.TestScript, neg bool, args []string) {
 	need(ts, neg, len(args) == 2 || len(args) == 3, "post URL BODY [HEADER]")
-	header := http.Header{"Content-Type": {"application/json"}}
-	if len(args) == 3 {
-		name, value, _ := strings.Cut(args[2], ": ")
-		header.Set(name, value)
-	}
-	resp, err := post(args[0], header, args[1])
+	resp, err := post(args[0], headerOf(args[2:]), args[1])
 	ts.Check(err)
 	printAnswer(ts, resp)
+}
+
+// headerOf returns the headers of a request, with one that a script gives.
+func headerOf(args []string) http.Header {
+	header := http.Header{"Content-Type": {"application/json"}}
+	if len(args) == 1 {
+		name, value, _ := strings.Cut(args[0], ": ")
+		header.Set(name, value)
+	}
+	return header
 }
 
 func post(url string, header http.Header, body string) (*http.Response, error) {
@@ -231,8 +252,8 @@ func cmdPaste(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func cmdOpen(ts *testscript.TestScript, neg bool, args []string) {
-	need(ts, neg, len(args) == 2, "open URL BODY")
-	resp, err := post(args[0], http.Header{"Content-Type": {"application/json"}}, args[1])
+	need(ts, neg, len(args) == 2 || len(args) == 3, "open URL BODY [HEADER]")
+	resp, err := post(args[0], headerOf(args[2:]), args[1])
 	ts.Check(err)
 	ts.Defer(func() { resp.Body.Close() })
 	stateOf(ts).stream = resp

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,12 @@ func (p *program) serveCommand() *cobra.Command {
 		Long: `Serve the Responses API in front of model servers.
 
 Without --config and --upstream it looks for model servers on this machine
-(Ollama, vLLM, llama.cpp, LM Studio) and for OPENAI_API_KEY in the environment.`,
+(Ollama, vLLM, llama.cpp, LM Studio) and for OPENAI_API_KEY in the environment.
+
+A configuration file is read again when it changes and on SIGHUP; responses that
+are running are not disturbed, and a file that is not valid changes nothing.
+
+ANTIPHON_KEY is the key that clients must send, where no file lists keys.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.serve(cmd.Context(), &f) },
 	}
@@ -60,6 +66,12 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 		a.log(logger)
 	} else {
 		a.print(p.stderr)
+	}
+	if s.path != "" {
+		r := &reloader{p: p, flags: f, path: s.path, listen: s.config.Listen, gateway: gateway, logger: logger}
+		var watching sync.WaitGroup
+		watching.Go(func() { r.run(ctx) })
+		defer watching.Wait()
 	}
 	defer context.AfterFunc(ctx, func() {
 		stop()

@@ -41,6 +41,7 @@ func (f *serveFlags) registerUpstreams(cmd *cobra.Command) {
 // settings are what to serve, and where it came from.
 type settings struct {
 	config     *config.Config
+	path       string              // of the file, "" if there is none
 	discovered *standard.Discovery // not nil if nothing was said
 }
 
@@ -56,6 +57,7 @@ func (p *program) settings(ctx context.Context, f *serveFlags) (*settings, error
 	var err error
 	switch {
 	case path != "":
+		s.path = path
 		s.config, err = loadConfig(path)
 	case len(f.upstreams) > 0:
 		s.config, err = p.configFromFlags(f)
@@ -74,15 +76,18 @@ func (p *program) settings(ctx context.Context, f *serveFlags) (*settings, error
 	if listen != "" {
 		s.config.Listen = listen
 	}
+	if key := p.env("ANTIPHON_KEY"); key != "" {
+		if len(s.config.Auth.Keys) > 0 {
+			return nil, usagef("ANTIPHON_KEY and auth.keys exclude each other; unset it, or write the key into the file")
+		}
+		s.config.Auth.Keys = []config.Key{{Name: "ANTIPHON_KEY", Key: config.Secret(key), Tenant: "default"}}
+	}
 	return &s, s.config.Validate()
 }
 
 // checkFlags refuses what would otherwise be ignored.
 func (p *program) checkFlags(f *serveFlags, path, pathFrom string) error {
 	switch {
-	case p.env("ANTIPHON_KEY") != "":
-		// Ignoring it would leave open what somebody meant to close.
-		return usagef("ANTIPHON_KEY is set, but keys are not in this build; unset it")
 	case len(f.upstreams) > 0 && path != "":
 		return usagef("--upstream and %s exclude each other; write the upstream into the file", pathFrom)
 	case len(f.upstreams) == 0 && (f.protocol != "" || f.keyEnv != ""):
