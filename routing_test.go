@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/antiphon-dev/antiphon"
 	"github.com/antiphon-dev/antiphon/internal/fakeupstream"
-	"github.com/antiphon-dev/antiphon/store/memstore"
 	"github.com/antiphon-dev/antiphon/upstream"
 	"github.com/antiphon-dev/antiphon/upstream/chat"
 )
@@ -113,6 +111,7 @@ func startPool(t *testing.T, addresses []string) *testGateway {
 	drivers := map[string]upstream.Driver{}
 	var model antiphon.Model
 	client := upstream.NewClient()
+	t.Cleanup(client.CloseIdleConnections)
 	for i, address := range addresses {
 		base, err := url.Parse(address + "/v1")
 		if err != nil {
@@ -122,26 +121,11 @@ func startPool(t *testing.T, addresses []string) *testGateway {
 		drivers[name] = chat.New(upstream.Endpoint{Base: base, Client: client}, nil)
 		model.Targets = append(model.Targets, antiphon.Target{Upstream: name})
 	}
-	logs := new(lockedBuffer)
-	gw, err := antiphon.New(&antiphon.Options{
+	return serveGateway(t, &antiphon.Options{
 		Drivers:  drivers,
 		Models:   map[string]antiphon.Model{"tiny": model},
-		Log:      memstore.NewWindow(nil),
-		Logger:   slog.New(slog.NewTextHandler(logs, nil)),
 		Timeouts: antiphon.Timeouts{FirstEvent: 300 * time.Millisecond},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := httptest.NewServer(gw.Handler())
-	t.Cleanup(func() {
-		srv.Close()
-		if err := gw.Close(); err != nil {
-			t.Error(err)
-		}
-		client.CloseIdleConnections()
-	})
-	return &testGateway{srv, logs}
 }
 
 // load sends n requests, every other one streamed. failedWell are the failures

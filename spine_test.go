@@ -50,13 +50,20 @@ func startGateway(t *testing.T, driver func(e upstream.Endpoint) upstream.Driver
 		t.Fatal(err)
 	}
 	client := upstream.NewClient()
-	logs := new(lockedBuffer)
-	g, err := antiphon.New(&antiphon.Options{
+	t.Cleanup(client.CloseIdleConnections)
+	return serveGateway(t, &antiphon.Options{
 		Drivers: map[string]upstream.Driver{"fake": driver(upstream.Endpoint{Base: u, Client: client})},
-		Log:     memstore.NewWindow(nil),
-		Logger:  slog.New(slog.NewTextHandler(logs, nil)),
 		Now:     now,
 	})
+}
+
+// serveGateway serves the gateway that opts describes, with a log that can be
+// read.
+func serveGateway(t *testing.T, opts *antiphon.Options) *testGateway {
+	t.Helper()
+	logs := new(lockedBuffer)
+	opts.Log, opts.Logger = memstore.NewWindow(nil), slog.New(slog.NewTextHandler(logs, nil))
+	g, err := antiphon.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +73,6 @@ func startGateway(t *testing.T, driver func(e upstream.Endpoint) upstream.Driver
 		if err := g.Close(); err != nil {
 			t.Error(err)
 		}
-		client.CloseIdleConnections()
 	})
 	return &testGateway{srv, logs}
 }
