@@ -30,7 +30,7 @@ type Key struct {
 	// each other's responses. Left out, it is the name.
 	Tenant string `yaml:"tenant"`
 	// Models are the model names that the key may use, as clients write them. A
-	// name may end in "*". Left out, it is ["*"]: every model.
+	// name may end in "*". Left out, it is every model.
 	Models []string `yaml:"models"`
 	// Limits bound what the key may use.
 	Limits KeyLimits `yaml:"limits"`

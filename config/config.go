@@ -61,13 +61,13 @@ const ModeTransparent Mode = "transparent"
 // say zero.
 type Timeouts struct {
 	// Hold is how long a stream's headers wait for an upstream to accept.
-	Hold time.Duration `yaml:"hold" default:"10s"`
+	Hold time.Duration `yaml:"hold" default:"10s" reload:"no"`
 	// FirstEvent is the time until an upstream's first event.
 	FirstEvent time.Duration `yaml:"first_event" default:"120s"`
 	// Idle is the time between two events of an upstream.
 	Idle time.Duration `yaml:"idle" default:"300s"`
 	// Total is the time that a response may take.
-	Total time.Duration `yaml:"total" default:"1h"`
+	Total time.Duration `yaml:"total" default:"1h" reload:"no"`
 	// Drain is the time that streams have to finish when the gateway stops.
-	Drain time.Duration `yaml:"drain" default:"60s"`
+	Drain time.Duration `yaml:"drain" default:"60s" reload:"no"`
 }

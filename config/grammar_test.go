@@ -114,6 +114,7 @@ func withoutName(comment, name string) string {
 // kinds of values.
 var (
 	durationType = reflect.TypeFor[time.Duration]()
+	secretType   = reflect.TypeFor[config.Secret]()
 	jsonType     = reflect.TypeFor[jsontext.Value]()
 	modelType    = reflect.TypeFor[config.Model]()
 	authType     = reflect.TypeFor[config.UpstreamAuth]()
