@@ -7,6 +7,7 @@ import (
 	"image/png"
 	"testing"
 
+	"github.com/antiphon-dev/antiphon/internal/fakeupstream"
 	"github.com/antiphon-dev/antiphon/internal/openapitest"
 	"github.com/antiphon-dev/antiphon/responses"
 )
@@ -69,6 +70,25 @@ func TestSpineOfficialCases(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestSpinePhase is the official case that sends nothing: an answer whose message
+// has a phase is one that the document allows, and the gateway passes it on.
+func TestSpinePhase(t *testing.T) {
+	t.Parallel()
+	checker := openapitest.Load(t)
+	const stream = `data: {"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"msg_1","role":"assistant","status":"completed",` +
+		`"phase":"final_answer","content":[{"type":"output_text","text":"Four.","annotations":[]}]}}` + "\n\n" +
+		`data: {"type":"response.completed","response":{"id":"resp_1","object":"response","status":"completed","output":[]}}` + "\n\n"
+	fake := fakeupstream.NewServer(func(*fakeupstream.Exchange) fakeupstream.Reply { return fakeupstream.SSE(stream) })
+	g := startGateway(t, protocols[1].driver, serve(t, fake), nil)
+	_, body := g.postJSON(t, `{"model":"tiny","input":"two and two?"}`)
+	if err := checker.CheckResponse(body); err != nil {
+		t.Errorf("%s\n%v", body, err)
+	}
+	if !bytes.Contains(body, []byte(`"phase":"final_answer"`)) {
+		t.Errorf("the phase is lost: %s", body)
 	}
 }
 
