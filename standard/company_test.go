@@ -11,6 +11,7 @@ import (
 
 	"github.com/antiphon-dev/antiphon/config"
 	"github.com/antiphon-dev/antiphon/internal/fakeupstream"
+	"github.com/antiphon-dev/antiphon/responses"
 	"github.com/antiphon-dev/antiphon/standard"
 )
 
@@ -153,5 +154,38 @@ func TestReloadRevokesAKey(t *testing.T) {
 	}
 	if first, second := status("first-key-0123456789"), status("second-key-0123456789"); first != 401 || second != 200 {
 		t.Errorf("after the reload the keys get %d and %d, want 401 and 200", first, second)
+	}
+}
+
+// TestSealsSurviveAReload: without seal_keys there is one key for the process, not
+// one for each configuration.
+func TestSealsSurviveAReload(t *testing.T) {
+	t.Parallel()
+	local, fake := playModel(t, fakeupstream.Chat)
+	c := upstreams(map[string]config.Upstream{"local": {Protocol: config.ProtocolChat, URL: local}})
+	opts := &standard.Options{Logger: slog.New(slog.DiscardHandler)}
+	g, err := standard.New(t.Context(), c, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close() })
+	post := func(body string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		g.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/responses", strings.NewReader(body)))
+		return w
+	}
+	first, err := responses.DecodeResponse(post(`{"model":"tiny","input":"think","include":["reasoning.encrypted_content"]}`).Body.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed := first.Output[0].(*responses.Reasoning).EncryptedContent
+	if err := standard.Reload(t.Context(), g, c, opts); err != nil {
+		t.Fatal(err)
+	}
+	w := post(fmt.Sprintf(`{"model":"tiny","input":[{"role":"user","content":"think"},{"type":"reasoning","summary":[],"encrypted_content":%q},
+		{"role":"assistant","content":"So."},{"role":"user","content":"And?"}]}`, sealed))
+	last := fake.Requests()[len(fake.Requests())-1]
+	if lost := w.Header().Get("Antiphon-Degraded"); w.Code != 200 || lost != "" || !strings.Contains(string(last.Body), "Let me think about it.") {
+		t.Errorf("%d, lost %q; the upstream got %s", w.Code, lost, last.Body)
 	}
 }

@@ -10,11 +10,13 @@ package standard
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/antiphon-dev/antiphon"
@@ -131,8 +133,19 @@ func newDrivers(c *config.Config, r *Report, client *http.Client, sealer upstrea
 	return drivers, nil
 }
 
+// processKey seals where no key is configured. It is made once, so that a reload
+// does not break what was sealed before it.
+var processKey = sync.OnceValue(func() []byte {
+	key := make([]byte, seal.KeySize)
+	rand.Read(key) // never fails: crypto/rand aborts the program instead
+	return key
+})
+
 // newSealer returns what seals encrypted_content.
 func newSealer(c *config.Config) (upstream.Sealer, error) {
+	if len(c.SealKeys) == 0 {
+		return seal.New(processKey())
+	}
 	var keys [][]byte
 	for _, s := range c.SealKeys {
 		key, err := config.SealKey(s)

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/antiphon-dev/antiphon"
+	"github.com/antiphon-dev/antiphon/config"
 	"github.com/antiphon-dev/antiphon/standard"
 )
 
@@ -23,7 +25,7 @@ type reloader struct {
 	p       *program
 	flags   *serveFlags
 	path    string
-	listen  string
+	first   *config.Config // what the gateway was started with
 	gateway *antiphon.Gateway
 	logger  *slog.Logger
 	seen    [sha256.Size]byte // the file as it was last looked at
@@ -79,8 +81,30 @@ func (r *reloader) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.config.Listen != r.listen {
-		return fmt.Errorf("listen: it changed from %s to %s, which needs a restart; the rest was not taken either", r.listen, s.config.Listen)
+	if err := needsRestart(r.first, s.config); err != nil {
+		return err
 	}
 	return standard.Reload(ctx, r.gateway, s.config, &standard.Options{Logger: r.logger})
+}
+
+// needsRestart refuses a change of what cannot change while the gateway runs.
+func needsRestart(old, next *config.Config) error {
+	var changed []string
+	for _, setting := range []struct {
+		name      string
+		old, next any
+	}{
+		{"listen", old.Listen, next.Listen},
+		{"timeouts.hold", old.Timeouts.Hold, next.Timeouts.Hold},
+		{"timeouts.total", old.Timeouts.Total, next.Timeouts.Total},
+		{"timeouts.drain", old.Timeouts.Drain, next.Timeouts.Drain},
+	} {
+		if setting.old != setting.next {
+			changed = append(changed, fmt.Sprintf("%s (from %v to %v)", setting.name, setting.old, setting.next))
+		}
+	}
+	if changed == nil {
+		return nil
+	}
+	return fmt.Errorf("this needs a restart: %s; the rest was not taken over either", strings.Join(changed, ", "))
 }

@@ -68,7 +68,7 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 		a.print(p.stderr)
 	}
 	if s.path != "" {
-		r := &reloader{p: p, flags: f, path: s.path, listen: s.config.Listen, gateway: gateway, logger: logger}
+		r := &reloader{p: p, flags: f, path: s.path, first: s.config, gateway: gateway, logger: logger}
 		var watching sync.WaitGroup
 		watching.Go(func() { r.run(ctx) })
 		defer watching.Wait()

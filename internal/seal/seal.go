@@ -57,8 +57,7 @@ type key struct {
 }
 
 // New returns a sealer with the given keys of [KeySize] bytes, the current one
-// first. Without keys it makes one up: envelopes then do not survive the
-// process.
+// first. Without keys it makes one up: envelopes then do not survive the sealer.
 func New(keys ...[]byte) (*Sealer, error) {
 	if len(keys) == 0 {
 		random := make([]byte, KeySize)
