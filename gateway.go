@@ -12,6 +12,7 @@ import (
 	"github.com/antiphon-dev/antiphon/internal/engine"
 	"github.com/antiphon-dev/antiphon/internal/route"
 	"github.com/antiphon-dev/antiphon/internal/server"
+	"github.com/antiphon-dev/antiphon/responses"
 	"github.com/antiphon-dev/antiphon/store"
 	"github.com/antiphon-dev/antiphon/upstream"
 )
@@ -27,6 +28,16 @@ type Options struct {
 	// Keys are who may use the API. None means everybody, as one tenant: then
 	// serve on loopback only.
 	Keys []Key
+	// Authenticate finds out who sent a request, for a program that knows that
+	// already; the models and limits of the callers that it names are kept as
+	// those of keys. It is instead of Keys: both is an error.
+	Authenticate func(r *http.Request) (*Caller, error)
+	// TransformRequest may change a request that was found valid, or refuse it,
+	// before a model is looked for. What it changed is sent, and echoed to the
+	// client, as the struct encodes; members that the struct does not know are in
+	// its Extra fields. Stream stays the client's, and the model must be one that
+	// the caller may use. A request that it leaves alone goes on as it came.
+	TransformRequest func(ctx context.Context, c *Caller, r *responses.Request) (*responses.Request, error)
 	// Log keeps the events of responses that a client is waiting for; see
 	// memstore.NewWindow. It is required.
 	Log store.Log
@@ -61,6 +72,11 @@ type Key = server.Key
 
 // KeyLimits bound what a key may use.
 type KeyLimits = server.Limits
+
+// Caller is who sent a request, as Options.Authenticate says. An error of
+// Authenticate that is a *responses.Error is answered as it is; any other, and a
+// nil caller, is a 401 that reveals nothing.
+type Caller = server.Caller
 
 // Observer is told what runs do, for metrics and traces; embed [NopObserver] to
 // implement only some of it.
@@ -138,8 +154,11 @@ func New(opts *Options) (*Gateway, error) {
 // newGeneration makes what opts decides. The router takes over what the previous
 // one knows of its targets.
 func newGeneration(opts *Options, previous *route.Router) (*server.Generation, *route.Router, error) {
-	gen := new(server.Generation)
+	gen := &server.Generation{Authenticate: opts.Authenticate, Transform: opts.TransformRequest}
 	if len(opts.Keys) > 0 {
+		if opts.Authenticate != nil {
+			return nil, nil, errors.New("antiphon: Options.Keys and Options.Authenticate are both set: one of them decides who may call")
+		}
 		var err error
 		if gen.Keys, err = server.NewKeyring(opts.Keys); err != nil {
 			return nil, nil, err
@@ -206,10 +225,11 @@ func (g *Gateway) shutDown(ctx context.Context, srv *http.Server, failed <-chan 
 }
 
 // Reload makes opts what new requests get; those that are running keep what they
-// began with. It takes over drivers, models, keys and the time-outs of upstreams;
-// the rest of opts cannot change while the gateway runs and is left as it is. The drivers
-// must be new ones: the old ones are closed when their last request has ended. If
-// opts is not valid, nothing changes, and the caller closes its drivers.
+// began with. It takes over drivers, models, keys, hooks and the time-outs of
+// upstreams; the rest of opts cannot change while the gateway runs and is left as
+// it is. The drivers must be new ones: the old ones are closed when their last
+// request has ended. If opts is not valid, nothing changes, and the caller closes
+// its drivers.
 func (g *Gateway) Reload(opts *Options) error {
 	if opts == nil || len(opts.Drivers) == 0 {
 		return errNoDrivers

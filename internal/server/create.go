@@ -19,6 +19,9 @@ func (s *Server) createResponse(x *exchange) error {
 		return err
 	}
 	x.shape = shapeOf(req)
+	if req, err = s.transform(x, req); err != nil {
+		return err
+	}
 	run, err := s.engine.Start(x.r.Context(), &engine.Job{Owner: x.owner(), Request: req, Header: x.forwarded(), Opener: x.router()})
 	if err != nil {
 		return err
@@ -58,7 +61,7 @@ func (s *Server) readRequest(x *exchange) (*responses.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	return responses.DecodeRequest(body, &responses.Limits{Bytes: s.opts.MaxBodyBytes})
+	return responses.DecodeRequest(body, s.requestLimits())
 }
 
 // endForeground ends the run with its client, waits for it, and notes how it

@@ -23,6 +23,12 @@ type Generation struct {
 	// Keys are who may use the API. Nil means everybody, as one tenant; pages of
 	// the web are then kept out by their origin.
 	Keys *Keyring
+	// Authenticate, if not nil, decides instead of Keys. Pages of the web are kept
+	// out as if there were no keys: what it looks at may be a cookie, which browsers
+	// send for every page.
+	Authenticate AuthenticateFunc
+	// Transform, if not nil, may change requests before they are routed.
+	Transform TransformFunc
 	// Origins are the pages that may use the API from a browser. Nil means those of
 	// this machine.
 	Origins *Origins

@@ -83,6 +83,14 @@ func NewKeyring(keys []Key) (*Keyring, error) {
 
 // prepare checks the key, and replaces the secret by its hash.
 func (k *Key) prepare() error {
+	if err := k.normalize(); err != nil {
+		return err
+	}
+	return k.hash()
+}
+
+// normalize checks all but the secret, and fills in the tenant.
+func (k *Key) normalize() error {
 	if k.Name == "" {
 		return errors.New("it has no name")
 	}
@@ -98,7 +106,7 @@ func (k *Key) prepare() error {
 	if l := k.Limits; l.RequestsPerMinute < 0 || l.TokensPerMinute < 0 || l.Concurrent < 0 {
 		return errors.New("a limit is negative")
 	}
-	return k.hash()
+	return nil
 }
 
 // hash replaces the secret by its hash. What no client can present is an error:
@@ -163,14 +171,16 @@ func presented(h http.Header) string {
 
 // authenticate finds the client's key. There is one answer to all who have none:
 // it must not tell a key that never was from one that is almost right.
-func (x *exchange) authenticate() error {
-	if x.gen.Keys == nil {
-		return nil
+func (x *exchange) authenticate() (err error) {
+	switch {
+	case x.gen.Authenticate != nil:
+		x.key, err = x.gen.Authenticate.ask(x.r)
+	case x.gen.Keys != nil:
+		if x.key = x.gen.Keys.find(presented(x.r.Header)); x.key == nil {
+			err = errInvalidKey
+		}
 	}
-	if x.key = x.gen.Keys.find(presented(x.r.Header)); x.key == nil {
-		return responses.InvalidParam(responses.CodeInvalidKey, "", "Send a valid API key with the header Authorization: Bearer.")
-	}
-	return nil
+	return err
 }
 
 // owner is whose responses these are.
