@@ -20,6 +20,11 @@ var goodFiles = map[string]func(c *config.Config){
 	"nothing-written": func(c *config.Config) {
 		c.Upstreams = map[string]config.Upstream{"local": {URL: "http://127.0.0.1:8000/v1", OnMalformed: "fail"}}
 	},
+	"client": func(c *config.Config) {
+		c.Upstreams = map[string]config.Upstream{
+			"guests": {URL: "https://llm.example/openai/v1", Auth: config.AuthClient, OnMalformed: config.MalformedFail},
+		}
+	},
 	"full": func(c *config.Config) {
 		c.Listen = "0.0.0.0:4100"
 		c.Auth.Keys = []config.Key{
@@ -50,7 +55,7 @@ var fullUpstreams = map[string]config.Upstream{
 	},
 	"pool":   {URL: "https://llm.example/v1", APIKeys: []config.Secret{"sk-file", "k-2"}, Auth: "header X-Key", OnMalformed: config.MalformedFail},
 	"azure":  {URL: "https://x.openai.azure.com/openai/v1", APIKey: "az-1", Auth: config.AuthAzure, OnMalformed: config.MalformedFail},
-	"guests": {URL: "https://llm.example/openai/v1", Auth: config.AuthClient, OnMalformed: config.MalformedFail},
+	"guests": {URL: "https://llm.example/openai/v1", Auth: config.AuthNone, OnMalformed: config.MalformedFail},
 }
 
 // fast is a model with everything that a model can have (R32, R34).

@@ -81,8 +81,20 @@ func (p *program) settings(ctx context.Context, f *serveFlags) (*settings, error
 			return nil, usagef("ANTIPHON_KEY and auth.keys exclude each other; unset it, or write the key into the file")
 		}
 		s.config.Auth.Keys = []config.Key{{Name: "ANTIPHON_KEY", Key: config.Secret(key), Tenant: "default"}}
+		keepKeyFrom(s.config.Upstreams)
 	}
 	return &s, s.config.Validate()
+}
+
+// keepKeyFrom makes upstreams that would get the client's own credential get none:
+// what clients send is now the gateway's key.
+func keepKeyFrom(upstreams map[string]config.Upstream) {
+	for name, u := range upstreams {
+		if u.Auth == config.AuthClient {
+			u.Auth = config.AuthNone
+			upstreams[name] = u
+		}
+	}
 }
 
 // checkFlags refuses what would otherwise be ignored.
