@@ -13,6 +13,10 @@
 //	  ▼                              │
 //	EventTurnEnd, error, cancel ─────┘   exactly one terminal event
 //
+// Output modes. A job may ask for its calls in another form too; that is one more
+// message after the model's items, of ordinary events (see OutputMode). When it
+// comes back in an input it is known by its id, and no model gets it.
+//
 // Who cancels whom. A run owns its context: it outlives the request that started
 // it, and ends by itself, by [Run.Cancel] (a foreground client that went away, a
 // cancel call), by its total time, or by [Engine.Stop]. Everything below hangs

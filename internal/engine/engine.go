@@ -67,6 +67,8 @@ type Job struct {
 	Header http.Header
 	// Opener opens the turns.
 	Opener Opener
+	// Output is how the response says that tools are to be called.
+	Output OutputMode
 }
 
 // Start begins a run. When it returns without an error the response exists: its
@@ -77,7 +79,11 @@ func (e *Engine) Start(ctx context.Context, job *Job) (*Run, error) {
 	if err := refuseState(job.Request); err != nil {
 		return nil, err
 	}
-	r := newRun(e, job)
+	asked, err := withoutRendered(job.Request)
+	if err != nil {
+		return nil, err
+	}
+	r := newRun(e, job, asked)
 	runCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	r.cancel = cancel
 	if !e.enter(r) {

@@ -17,6 +17,7 @@ type Run struct {
 	info   RunInfo
 	engine *Engine
 	job    *Job
+	asked  *responses.Request // the job's, as models get it
 	cancel context.CancelCauseFunc
 	ready  chan struct{} // closed when head or end is known
 	done   chan struct{} // closed when the run has ended
@@ -50,7 +51,7 @@ type Head struct {
 	Losses []responses.Loss
 }
 
-func newRun(e *Engine, job *Job) *Run {
+func newRun(e *Engine, job *Job, asked *responses.Request) *Run {
 	now := e.opts.Now()
 	shard := responses.RandomShard()
 	id := responses.NewID(responses.PrefixResponse, shard, now)
@@ -58,6 +59,7 @@ func newRun(e *Engine, job *Job) *Run {
 		info:    RunInfo{ID: id, Owner: job.Owner, Model: job.Request.Model, Stream: job.Request.WantsStream()},
 		engine:  e,
 		job:     job,
+		asked:   asked,
 		ready:   make(chan struct{}),
 		done:    make(chan struct{}),
 		started: now,
@@ -116,6 +118,9 @@ func (r *Run) execute(ctx context.Context) {
 		defer stop.Stop()
 	}
 	end, err := r.turn(ctx)
+	if err == nil {
+		err = r.render(ctx, end)
+	}
 	r.finish(ctx, end, err)
 	r.engine.opts.Observer.RunEnded(&r.info, &r.end)
 }
@@ -129,7 +134,7 @@ func (r *Run) turn(ctx context.Context) (end *responses.TurnEnd, err error) {
 		}
 	}()
 	stream, err := r.job.Opener.Open(ctx, &upstream.Turn{
-		Request: r.job.Request, Owner: r.info.Owner, RunID: r.info.ID, Header: r.job.Header,
+		Request: r.asked, Owner: r.info.Owner, RunID: r.info.ID, Header: r.job.Header,
 	})
 	if err != nil {
 		return nil, err
