@@ -8,12 +8,14 @@ import (
 	"unicode/utf8"
 )
 
+var errMessages = InvalidParam(CodeUnsupported, "messages", "Use `input`: this is the Responses API, `messages` belongs to Chat Completions.")
+
 // validate checks types that the decoder cannot and all ranges (R5). Unknown
 // words in open-ended fields (service tiers, efforts, includes) pass: the API
 // grows, and an upstream knows better than we do.
 func (r *Request) validate(lim Limits) error {
 	if k := member(r.Extra, "messages").Kind(); k != 0 && k != 'n' {
-		return InvalidParam(CodeUnsupported, "messages", "Use `input`: this is the Responses API, `messages` belongs to Chat Completions.")
+		return errMessages
 	}
 	for _, check := range []func() error{
 		r.validateConversation, r.validateInput, r.validateNumbers, r.validateText, r.validateTools, r.validateMetadata,

@@ -1,0 +1,122 @@
+package responses
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json/jsontext"
+	"errors"
+	"io"
+	"reflect"
+)
+
+// A Head is what can be known of a request without decoding it.
+type Head struct {
+	Model  string
+	Stream bool
+	// Remembers is true if the request needs somebody to remember responses: it
+	// does not say store: false, or it goes on from an earlier response.
+	Remembers bool
+	// PromptCacheKey is the client's, "" if there is none.
+	PromptCacheKey string
+
+	keeps  bool // it does not say store: false
+	goesOn bool // it refers to what somebody must remember, or runs in the background
+}
+
+// PeekRequest reads the head of a request that may be passed on as it is. It is as
+// strict about JSON as [DecodeRequest], so that whoever gets the bytes reads the
+// same in them: no duplicate names, no names that differ from a known one only by
+// case, valid UTF-8, bounded depth. It does not look at what the members hold,
+// except for those of the head, and costs a fraction of decoding.
+func PeekRequest(body []byte, limits *Limits) (*Head, error) {
+	lim := limits.withDefaults()
+	if len(body) > lim.Bytes {
+		return nil, InvalidParam(CodeTooLarge, "", "The request body is larger than %d bytes.", lim.Bytes)
+	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(body))
+	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
+		return nil, scan(body, lim.Depth) // says what is wrong
+	}
+	h := &Head{keeps: true}
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return nil, fieldError(err)
+		}
+		key := name.String()
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil, cmp.Or(scan(body, lim.Depth), error(fieldError(err))) // depth first
+		}
+		if depthOf(value) >= lim.Depth {
+			return nil, InvalidParam(CodeInvalidJSON, key, "Nested deeper than %d levels.", lim.Depth)
+		}
+		if err := h.take(key, value); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, fieldError(err)
+	}
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, InvalidParam(CodeInvalidJSON, "", "Not valid JSON: something follows the object.")
+	}
+	h.Remembers = h.keeps || h.goesOn
+	return h, nil
+}
+
+// requestNames are the names of a request's members, by what they fold to.
+var requestNames = structInfoOf(reflect.TypeFor[Request]()).folded
+
+// take reads a member that belongs to the head.
+func (h *Head) take(name string, v jsontext.Value) error {
+	if known, ok := requestNames[foldCase(name)]; ok && known != name {
+		return InvalidParam(CodeInvalidJSON, name, "Unknown member %q: did you mean %q? Names are case-sensitive.", name, known)
+	}
+	isTrue, isNull := v.Kind() == 't', v.Kind() == 'n'
+	switch name {
+	case "model":
+		if v.Kind() != '"' && !isNull {
+			return InvalidParam(CodeInvalidType, name, "Must be a string, not %s.", kindName(v.Kind()))
+		}
+		h.Model = stringOf(v)
+	case "prompt_cache_key":
+		h.PromptCacheKey = stringOf(v)
+	case "stream":
+		if !isTrue && !isNull && v.Kind() != 'f' {
+			return InvalidParam(CodeInvalidType, name, "Must be a boolean, not %s.", kindName(v.Kind()))
+		}
+		h.Stream = isTrue
+	case "store":
+		h.keeps = v.Kind() != 'f'
+	case "previous_response_id", "conversation":
+		h.goesOn = h.goesOn || !isNull
+	case "background":
+		h.goesOn = h.goesOn || isTrue
+	case "messages":
+		if !isNull {
+			return errMessages
+		}
+	}
+	return nil
+}
+
+// depthOf is how deep a valid JSON value is nested.
+func depthOf(v jsontext.Value) (deepest int) {
+	depth, inString := 0, false
+	for i := 0; i < len(v); i++ {
+		switch c := v[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
+}
