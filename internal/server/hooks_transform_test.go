@@ -82,6 +82,7 @@ func TestTransformRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		made   *responses.Request
 		err    error
+		panics bool
 		status int
 		body   string
 		logged string
@@ -89,6 +90,7 @@ func TestTransformRefuses(t *testing.T) {
 		"error as it is":   {err: responses.InvalidParam(responses.CodeInvalidPrompt, "input", "Not in this house."), status: 400, body: `"message":"Not in this house.","param":"input"`},
 		"own error":        {err: errors.New("dlp: secret detail"), status: 500, body: `"code":"server_error"`, logged: "dlp: secret detail"},
 		"nothing":          {status: 500, body: `"code":"server_error"`, logged: "neither a request nor an error"},
+		"panic":            {panics: true, status: 500, body: `"code":"server_error"`, logged: "panic: boom"},
 		"out of range":     {made: &responses.Request{Model: "m", Temperature: new(99.0)}, status: 500, body: `"code":"server_error"`, logged: "temperature"},
 		"broken members":   {made: &responses.Request{Model: "m", Extra: jsontext.Value(`{"x":`)}, status: 500, body: `"code":"server_error"`, logged: "not valid"},
 		"a foreign model":  {made: &responses.Request{Model: "secret"}, status: 404, body: `"code":"model_not_found"`},
@@ -104,6 +106,9 @@ func TestTransformRefuses(t *testing.T) {
 						t.Errorf("caller (-want +got):\n%s", diff)
 					}
 					c.Models[0] = "*" // a copy: the key's own stay
+					if test.panics {
+						panic("boom")
+					}
 					return test.made, test.err
 				},
 			})
