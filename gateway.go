@@ -3,6 +3,7 @@ package antiphon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -25,6 +26,13 @@ type Options struct {
 	// *, to upstreams. If it is empty and there is one upstream, every name goes
 	// there as it is.
 	Models map[string]Model
+	// Rules send requests to another model than the one that they name, by what
+	// their last user message says; the first that matches decides. The answer
+	// still says the client's model, and a key needs to reach that one only.
+	Rules []Rule
+	// OutputMode is how responses say that tools are to be called, to clients that
+	// do not ask for one with the header x-proxy-output-mode. "" means OutputJSON.
+	OutputMode OutputMode
 	// Keys are who may use the API. None means everybody, as one tenant: then
 	// serve on loopback only.
 	Keys []Key
@@ -65,6 +73,19 @@ type Target = route.Target
 // ModelAt returns the model that an upstream serves, under the same name if model
 // is "".
 func ModelAt(upstream, model string) Model { return route.To(upstream, model) }
+
+// Rule sends utility prompts, such as for a chat's title, to another model.
+type Rule = route.Rule
+
+// OutputMode is how a response says that tools are to be called.
+type OutputMode = engine.OutputMode
+
+// The output modes: call items only, or also a message with the same calls for
+// Obsidian Copilot.
+const (
+	OutputJSON     = engine.OutputJSON
+	OutputObsidian = engine.OutputObsidian
+)
 
 // Key is a credential of a caller: its name in the log, its tenant, which owns what
 // is stored, the models it may use, and its limits.
@@ -154,12 +175,18 @@ func New(opts *Options) (*Gateway, error) {
 // newGeneration makes what opts decides. The router takes over what the previous
 // one knows of its targets.
 func newGeneration(opts *Options, previous *route.Router) (*server.Generation, *route.Router, error) {
-	gen := &server.Generation{Authenticate: opts.Authenticate, Transform: opts.TransformRequest}
+	gen := &server.Generation{Authenticate: opts.Authenticate, Transform: opts.TransformRequest, OutputMode: opts.OutputMode}
+	if !opts.OutputMode.Known() {
+		return nil, nil, fmt.Errorf("antiphon: Options.OutputMode %q is not there: use %s or %s", opts.OutputMode, OutputJSON, OutputObsidian)
+	}
+	var err error
+	if gen.Rules, err = route.NewRules(opts.Rules); err != nil {
+		return nil, nil, err
+	}
 	if len(opts.Keys) > 0 {
 		if opts.Authenticate != nil {
 			return nil, nil, errors.New("antiphon: Options.Keys and Options.Authenticate are both set: one of them decides who may call")
 		}
-		var err error
 		if gen.Keys, err = server.NewKeyring(opts.Keys); err != nil {
 			return nil, nil, err
 		}
@@ -225,11 +252,11 @@ func (g *Gateway) shutDown(ctx context.Context, srv *http.Server, failed <-chan 
 }
 
 // Reload makes opts what new requests get; those that are running keep what they
-// began with. It takes over drivers, models, keys, hooks and the time-outs of
-// upstreams; the rest of opts cannot change while the gateway runs and is left as
-// it is. The drivers must be new ones: the old ones are closed when their last
-// request has ended. If opts is not valid, nothing changes, and the caller closes
-// its drivers.
+// began with. It takes over drivers, models, rules, the output mode, keys, hooks
+// and the time-outs of upstreams; the rest of opts cannot change while the gateway
+// runs and is left as it is. The drivers must be new ones: the old ones are closed
+// when their last request has ended. If opts is not valid, nothing changes, and the
+// caller closes its drivers.
 func (g *Gateway) Reload(opts *Options) error {
 	if opts == nil || len(opts.Drivers) == 0 {
 		return errNoDrivers

@@ -22,7 +22,13 @@ func (s *Server) createResponse(x *exchange) error {
 	if req, err = s.transform(x, req); err != nil {
 		return err
 	}
-	run, err := s.engine.Start(x.r.Context(), &engine.Job{Owner: x.owner(), Request: req, Header: x.forwarded(), Opener: x.router()})
+	mode, err := x.outputMode()
+	if err != nil {
+		return err
+	}
+	run, err := s.engine.Start(x.r.Context(), &engine.Job{
+		Owner: x.owner(), Request: req, Header: x.forwarded(), Opener: x.opener(req), Output: mode,
+	})
 	if err != nil {
 		return err
 	}

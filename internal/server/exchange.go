@@ -41,6 +41,7 @@ type exchange struct {
 	coding         string // of the body, "" if plain
 	headersDropped int    // values that an upstream would have got
 	shape          shape
+	rule           string // that chose the model, "" if none did
 	upstream       string
 	end            *engine.RunEnd
 	err            *responses.Error
@@ -149,6 +150,9 @@ func (x *exchange) finish() {
 		attrs = append(attrs, slog.Int("headers_dropped", x.headersDropped))
 	}
 	attrs = append(attrs, x.shape.attrs()...)
+	if x.rule != "" {
+		attrs = append(attrs, slog.String("rule", x.rule))
+	}
 	if x.upstream != "" {
 		attrs = append(attrs, slog.String("upstream", x.upstream))
 	}

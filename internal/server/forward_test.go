@@ -60,10 +60,11 @@ func TestForwardedHeaders(t *testing.T) {
 	for _, name := range []string{
 		"Cookie", "Accept", "Accept-Language", "Content-Language", "Range", "If-None-Match", "Referer",
 		"Proxy-Authorization", "Proxy-Connection", "Keep-Alive", "Te", "X-Forwarded-For", "X-Real-Ip", "Forwarded", "Via",
-		"X-Request-Id", "X-Stainless-Os", "X-Api-Key", "Api-Key", "X-Openai", "Xx-Codex-Window-Id", "X-Proxy-Output-Mode",
+		"X-Request-Id", "X-Stainless-Os", "X-Api-Key", "Api-Key", "X-Openai", "Xx-Codex-Window-Id",
 	} {
 		sent.Set(name, "not for "+name)
 	}
+	sent.Set("X-Proxy-Output-Mode", "openai-json")
 	sent.Set("Origin", "http://localhost:3000")
 	sent.Set("Accept-Encoding", "identity")
 	sent.Set("Content-Encoding", "identity")

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/antiphon-dev/antiphon/internal/engine"
+	"github.com/antiphon-dev/antiphon/internal/route"
 	"github.com/antiphon-dev/antiphon/upstream"
 )
 
@@ -29,6 +30,10 @@ type Generation struct {
 	Authenticate AuthenticateFunc
 	// Transform, if not nil, may change requests before they are routed.
 	Transform TransformFunc
+	// Rules send some requests to another model than they name. Nil means none.
+	Rules *route.Rules
+	// OutputMode is for clients that ask for none.
+	OutputMode engine.OutputMode
 	// Origins are the pages that may use the API from a browser. Nil means those of
 	// this machine.
 	Origins *Origins

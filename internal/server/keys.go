@@ -192,11 +192,14 @@ func (x *exchange) owner() string {
 }
 
 // router returns the generation's router as far as the client's key reaches.
-func (x *exchange) router() Router {
+func (x *exchange) router() Router { return x.reach(x.gen.Router) }
+
+// reach returns r as far as the client's key reaches.
+func (x *exchange) reach(r Router) Router {
 	if x.key == nil {
-		return x.gen.Router
+		return r
 	}
-	return keyRouter{x.gen.Router, x.key}
+	return keyRouter{r, x.key}
 }
 
 // A keyRouter is a router without the models that a key may not use: they are

@@ -1,0 +1,123 @@
+package antiphon_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/antiphon-dev/antiphon"
+	"github.com/antiphon-dev/antiphon/internal/openapitest"
+	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/upstream"
+	"github.com/antiphon-dev/antiphon/upstream/upstreamtest"
+)
+
+// TestSpineUseTool sends every golden through a gateway that renders calls (R19,
+// R12): the stream obeys the grammar, its fold is the JSON answer, and where a turn
+// ended well with calls, exactly one message more than the model's own items
+// renders them all.
+func TestSpineUseTool(t *testing.T) {
+	t.Parallel()
+	checker := openapitest.Load(t)
+	for _, p := range protocols {
+		goldens, err := upstreamtest.Load(p.goldens)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rendered := make(chan bool, len(goldens))
+		t.Run(p.name, func(t *testing.T) {
+			for _, golden := range goldens {
+				t.Run(golden.Name, func(t *testing.T) {
+					t.Parallel()
+					if renderGolden(t, checker, p.driver, golden) {
+						rendered <- true
+					}
+				})
+			}
+		})
+		if len(rendered) < 5 {
+			t.Errorf("only %d goldens of %s have calls that are rendered", len(rendered), p.name)
+		}
+	}
+}
+
+// renderGolden reports whether the golden's answer renders calls.
+func renderGolden(t *testing.T, checker *openapitest.Checker, driver func(e upstream.Endpoint) upstream.Driver, golden *upstreamtest.Golden) bool {
+	web := httptest.NewServer(golden)
+	t.Cleanup(web.Close)
+	u, err := url.Parse(web.URL + "/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := upstream.NewClient()
+	t.Cleanup(client.CloseIdleConnections)
+	clock := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+	g := serveGateway(t, &antiphon.Options{
+		Drivers:    map[string]upstream.Driver{"fake": driver(upstream.Endpoint{Base: u, Client: client})},
+		OutputMode: antiphon.OutputObsidian,
+		Now:        func() time.Time { return clock },
+	})
+	status, whole := g.postJSON(t, withStream(t, golden.Request, false))
+	if status != http.StatusOK {
+		return false
+	}
+	resp := g.post(t.Context(), t, withStream(t, golden.Request, true))
+	defer resp.Body.Close()
+	events, raw := readStream(t, resp.Body)
+	for _, data := range raw {
+		if err := checker.CheckEvent(data); err != nil {
+			t.Errorf("%s\n%v", data, err)
+		}
+	}
+	// The id that the message has beyond a minted one is the same in both.
+	const suffix = `_use_tool"`
+	folded := foldOf(t, events)
+	sameJSON(t, "the fold of the stream and the JSON answer",
+		bytes.ReplaceAll(folded, []byte(suffix), []byte(`"`)), bytes.ReplaceAll(whole, []byte(suffix), []byte(`"`)))
+	return checkRendered(t, events[len(events)-1].Response)
+}
+
+func foldOf(t *testing.T, events []responses.Event) []byte {
+	t.Helper()
+	var fold responses.Fold
+	for i := range events {
+		fold.Add(&events[i])
+	}
+	folded, err := fold.Response()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := folded.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// checkRendered checks that the calls of a response, if it completed, are
+// rendered in its last item and nowhere else.
+func checkRendered(t *testing.T, resp *responses.Response) bool {
+	t.Helper()
+	calls, blocks, last := 0, 0, ""
+	for _, it := range resp.Output {
+		last = ""
+		switch it := it.(type) {
+		case *responses.FunctionCall, *responses.CustomToolCall:
+			calls++
+		case *responses.Message:
+			last = it.Content.Text()
+			blocks += strings.Count(last, "<use_tool>")
+		}
+	}
+	if resp.Status != responses.StatusCompleted {
+		calls = 0
+	}
+	if blocks != calls || calls > 0 && strings.Count(last, "<use_tool>") != calls {
+		t.Errorf("%d calls and %d blocks; the last message is %q", calls, blocks, last)
+	}
+	return calls > 0
+}
