@@ -42,6 +42,14 @@ type Config struct {
 	// the model under the same name. Without any, clients can ask for every model
 	// that the upstreams list.
 	Models map[string]Model `yaml:"models"`
+	// Rules send requests to another model than the one that they name, such as
+	// those for a chat's title to a cheap one. The first that matches decides; there
+	// are at most 100. Answers say the model that the client named, and a key needs to
+	// be allowed that one only.
+	Rules []Rule `yaml:"rules"`
+	// OutputMode is how responses say that tools are to be called, to clients that
+	// do not choose with the header x-proxy-output-mode.
+	OutputMode OutputMode `yaml:"output_mode" default:"openai-json"`
 	// Timeouts bound the life of a response. They are written like 90s, 5m or 1h.
 	Timeouts Timeouts `yaml:"timeouts"`
 	// SealKeys seal what clients carry for the gateway (encrypted_content): the

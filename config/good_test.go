@@ -42,6 +42,11 @@ var goodFiles = map[string]func(c *config.Config){
 			"openai/*": alone("openai", "*"),
 			"fast":     fast,
 		}
+		c.Rules = []config.Rule{
+			{Match: config.Match{LastUser: "(?i)^generate a (short )?title", MaxChars: 4000}, Model: "fast"},
+			{Match: config.Match{LastUser: `^summar(y|ize)\b.*$`}, Model: "gpt-4o-mini"},
+		}
+		c.OutputMode = config.OutputObsidian
 		c.Timeouts = config.Timeouts{Hold: 5 * time.Second, FirstEvent: time.Minute, Idle: 90 * time.Second, Total: 2 * time.Hour, Drain: 30 * time.Second}
 		c.SealKeys = []config.Secret{"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}
 	},

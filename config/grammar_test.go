@@ -28,7 +28,10 @@ type grammar struct {
 type choice struct{ value, meaning string }
 
 // required are the keys that a file must have.
-var required = map[string]bool{"Config.Upstreams": true, "Upstream.URL": true, "Target.Upstream": true, "Key.Name": true}
+var required = map[string]bool{
+	"Config.Upstreams": true, "Upstream.URL": true, "Target.Upstream": true, "Key.Name": true,
+	"Rule.Match": true, "Rule.Model": true, "Match.LastUser": true,
+}
 
 // readGrammar reads the package's source.
 func readGrammar(t *testing.T) *grammar {
@@ -160,7 +163,7 @@ func TestGrammar(t *testing.T) {
 	if seen < 40 {
 		t.Errorf("saw only %d fields", seen)
 	}
-	for name, most := range map[string]int{"Protocol": 2, "UpstreamAuth": 4, "OnMalformed": 2, "Mode": 1} {
+	for name, most := range map[string]int{"Protocol": 2, "UpstreamAuth": 4, "OnMalformed": 2, "OutputMode": 2, "Mode": 1} {
 		if len(g.values[name]) < most {
 			t.Errorf("%s: found the values %v", name, g.values[name])
 		}

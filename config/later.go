@@ -7,8 +7,6 @@ import "slices"
 // one is refused, where ignoring it would promise what is not done.
 var later = []string{
 	"admin",
-	"rules",
-	"output_mode",
 	"state",
 	"tools",
 	"upstreams.*.command",

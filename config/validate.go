@@ -27,6 +27,8 @@ func (c *Config) problems() problems {
 	}
 	c.Auth.check(&p)
 	c.checkUpstreams(&p)
+	c.checkRules(&p)
+	c.OutputMode.check(&p)
 	c.Timeouts.check(&p)
 	for i, key := range c.SealKeys {
 		at := fmt.Sprintf("seal_keys[%d]", i)

@@ -103,13 +103,15 @@ func assemble(ctx context.Context, c *config.Config, opts *Options) (*antiphon.O
 		return nil, err
 	}
 	return &antiphon.Options{
-		Drivers:  drivers,
-		Models:   models,
-		Keys:     keys,
-		Log:      memstore.NewWindow(nil),
-		Timeouts: antiphon.Timeouts(c.Timeouts),
-		Observer: opts.Observer,
-		Logger:   opts.Logger,
+		Drivers:    drivers,
+		Models:     models,
+		Rules:      rulesOf(c),
+		OutputMode: antiphon.OutputMode(c.OutputMode),
+		Keys:       keys,
+		Log:        memstore.NewWindow(nil),
+		Timeouts:   antiphon.Timeouts(c.Timeouts),
+		Observer:   opts.Observer,
+		Logger:     opts.Logger,
 	}, nil
 }
 
@@ -210,6 +212,15 @@ func modelOf(m config.Model) antiphon.Model {
 		})
 	}
 	return out
+}
+
+// rulesOf are the rules of the configuration as the gateway takes them.
+func rulesOf(c *config.Config) []antiphon.Rule {
+	var rules []antiphon.Rule
+	for _, r := range c.Rules {
+		rules = append(rules, antiphon.Rule{LastUser: r.Match.LastUser, MaxChars: r.Match.MaxChars, Model: r.Model})
+	}
+	return rules
 }
 
 // keysOf are the keys of the configuration as the gateway takes them.
