@@ -12,7 +12,9 @@ import (
 	"github.com/antiphon-dev/antiphon"
 	"github.com/antiphon-dev/antiphon/internal/openapitest"
 	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/store/memstore"
 	"github.com/antiphon-dev/antiphon/upstream"
+	"github.com/antiphon-dev/antiphon/upstream/chat"
 	"github.com/antiphon-dev/antiphon/upstream/upstreamtest"
 )
 
@@ -120,4 +122,26 @@ func checkRendered(t *testing.T, resp *responses.Response) bool {
 		t.Errorf("%d calls and %d blocks; the last message is %q", calls, blocks, last)
 	}
 	return calls > 0
+}
+
+// TestNewRefusesRulesAndModes: what is not sound is refused before anything is
+// served (R19, R20).
+func TestNewRefusesRulesAndModes(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		opts antiphon.Options
+		want string
+	}{
+		"a mode that is none":    {antiphon.Options{OutputMode: "xml"}, `OutputMode "xml"`},
+		"a rule without a model": {antiphon.Options{Rules: []antiphon.Rule{{LastUser: "x"}}}, "rule 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tt.opts.Drivers = map[string]upstream.Driver{"fake": chat.New(upstream.Endpoint{}, nil)}
+			tt.opts.Log = memstore.NewWindow(nil)
+			if _, err := antiphon.New(&tt.opts); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got the error %v, want %q", err, tt.want)
+			}
+		})
+	}
 }
