@@ -42,11 +42,14 @@ type compiledRule struct {
 	pattern *regexp.Regexp
 }
 
-// NewRules compiles at most 100 rules. The error names every rule that is not
+// NewRules compiles at most 100 rules; none are nil. The error names every rule that is not
 // sound.
 func NewRules(list []Rule) (*Rules, error) {
 	if len(list) > maxRules {
 		return nil, fmt.Errorf("there are %d rules; at most %d are matched with every request", len(list), maxRules)
+	}
+	if len(list) == 0 {
+		return nil, nil
 	}
 	rules := new(Rules)
 	var errs []error
@@ -81,7 +84,7 @@ func (r *Rule) compile() (*regexp.Regexp, error) {
 // model. A request that names no model matches none: it is refused whatever it
 // says.
 func (r *Rules) Match(req *responses.Request) (index int, model string, ok bool) {
-	if r == nil || len(r.list) == 0 || req.Model == "" {
+	if r == nil || req.Model == "" {
 		return 0, "", false
 	}
 	text, ok := lastUserText(req.Input.Items)

@@ -85,7 +85,10 @@ func TestRulesRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := route.NewRules(tt.list)
+			rules, err := route.NewRules(tt.list)
+			if (rules == nil) != (len(tt.list) == 0 || tt.want != "") {
+				t.Errorf("got the rules %v", rules)
+			}
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got the error %v, want %q", err, tt.want)
 			}
