@@ -3,6 +3,7 @@ package antiphon_test
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -75,6 +76,7 @@ func TestReloadCutsNothing(t *testing.T) {
 			Drivers: map[string]upstream.Driver{"slow": d, "parrot": parrot{}},
 			Models:  map[string]antiphon.Model{"slow": antiphon.ModelAt("slow", ""), "polly": antiphon.ModelAt("parrot", "")},
 			Log:     memstore.NewWindow(nil),
+			Logger:  slog.New(slog.DiscardHandler),
 		}
 	}
 	gw, err := antiphon.New(options())

@@ -132,7 +132,9 @@ func (e *Endpoint) Get(ctx context.Context, path string) (*http.Response, error)
 	return e.do(req, nil)
 }
 
-func (e *Endpoint) do(req *http.Request, client http.Header) (*http.Response, error) {
+// send sends a request with what the endpoint adds to it, and returns the answer
+// whatever its status.
+func (e *Endpoint) send(req *http.Request, client http.Header) (*http.Response, error) {
 	maps.Copy(req.Header, e.Header)
 	if e.Auth != nil {
 		e.Auth(req.Header, client)
@@ -144,6 +146,15 @@ func (e *Endpoint) do(req *http.Request, client http.Header) (*http.Response, er
 	resp, err := c.Do(req)
 	if err != nil {
 		return nil, connectError(req.Context(), err)
+	}
+	return resp, nil
+}
+
+// do sends a request and turns an answer that is not a success into an error.
+func (e *Endpoint) do(req *http.Request, client http.Header) (*http.Response, error) {
+	resp, err := e.send(req, client)
+	if err != nil {
+		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/json/jsontext"
 	"encoding/json/v2"
@@ -31,6 +32,10 @@ func (m OutputMode) Known() bool {
 // it is msg_ and the digits of the response's id. No server makes such ids, so the
 // message is known when it comes back, by any process and without a store.
 const renderedSuffix = "_use_tool"
+
+// MayHoldRendered reports whether a request's body may hold a message that was
+// rendered for an output mode, which no model is to see again.
+func MayHoldRendered(body []byte) bool { return bytes.Contains(body, []byte(renderedSuffix+`"`)) }
 
 func renderedID(responseID string) string {
 	return responses.PrefixMessage + strings.TrimPrefix(responseID, responses.PrefixResponse) + renderedSuffix

@@ -13,6 +13,7 @@ import (
 type pool struct {
 	Model
 	targets []*target
+	relays  bool // every target takes requests as they come, and none is changed
 }
 
 // spread is how far the load of a target may exceed its share before requests

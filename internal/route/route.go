@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/antiphon-dev/antiphon/responses"
@@ -100,12 +101,13 @@ func (r *Router) pool(m Model, opts *Options) (*pool, error) {
 	if len(m.Targets) == 0 {
 		return nil, errors.New("it has no targets")
 	}
-	p := &pool{Model: m}
+	p := &pool{Model: m, relays: !m.shapes()}
 	for _, t := range m.Targets {
 		d := r.upstreams[t.Upstream]
 		if d == nil {
 			return nil, fmt.Errorf("there is no upstream %q", t.Upstream)
 		}
+		p.relays = p.relays && upstream.CanRelay(d)
 		t.Weight, t.Priority = cmp.Or(t.Weight, 1), cmp.Or(t.Priority, 1)
 		p.targets = append(p.targets, &target{Target: t, driver: d, state: r.state(stateKey{t.Upstream, t.Model}, opts)})
 	}
@@ -154,9 +156,9 @@ func (r *Router) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, 
 
 // affinity is what turns have in common that should go to the same target,
 // because it may remember their beginning: "" if nothing.
-func affinity(t *upstream.Turn) string {
-	return cmp.Or(t.Request.PromptCacheKey, t.Header.Get("Session-Id"))
-}
+func affinity(t *upstream.Turn) string { return affinityOf(t.Request.PromptCacheKey, t.Header) }
+
+func affinityOf(cacheKey string, h http.Header) string { return cmp.Or(cacheKey, h.Get("Session-Id")) }
 
 func (r *Router) find(model string) (p *pool, star string, err error) {
 	if model == "" {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -14,7 +15,18 @@ import (
 
 // createResponse is POST /v1/responses.
 func (s *Server) createResponse(x *exchange) error {
-	req, err := s.readRequest(x)
+	body, err := s.readJSON(x)
+	if err != nil {
+		return err
+	}
+	router, head, err := s.relayable(x, body)
+	if err != nil {
+		return err
+	}
+	if head != nil {
+		return s.relay(x, router, head, body)
+	}
+	req, err := responses.DecodeRequest(body, s.requestLimits())
 	if err != nil {
 		return err
 	}
@@ -56,18 +68,14 @@ func (x *exchange) forwarded() http.Header {
 	return header
 }
 
-// readRequest reads and decodes the body.
-func (s *Server) readRequest(x *exchange) (*responses.Request, error) {
+// readJSON reads a body that says that it is JSON.
+func (s *Server) readJSON(x *exchange) ([]byte, error) {
 	if t := x.r.Header.Get("Content-Type"); t != "" {
 		if media, _, err := mime.ParseMediaType(t); err != nil || media != "application/json" {
 			return nil, responses.InvalidParam(responses.CodeMediaType, "", "Send JSON with the header Content-Type: application/json, not %s.", t)
 		}
 	}
-	body, err := s.readBody(x)
-	if err != nil {
-		return nil, err
-	}
-	return responses.DecodeRequest(body, s.requestLimits())
+	return s.readBody(x)
 }
 
 // endForeground ends the run with its client, waits for it, and notes how it
@@ -140,6 +148,7 @@ func (s *Server) stream(x *exchange, run *engine.Run) error {
 
 // A clientStream writes entries to a client that may be slow or gone.
 type clientStream struct {
+	dst     io.Writer
 	w       *sse.Writer
 	rc      *http.ResponseController
 	timeout time.Duration
@@ -147,7 +156,7 @@ type clientStream struct {
 }
 
 func newClientStream(x *exchange, timeout time.Duration) *clientStream {
-	c := &clientStream{rc: http.NewResponseController(x.ResponseWriter), timeout: timeout}
+	c := &clientStream{dst: x, rc: http.NewResponseController(x.ResponseWriter), timeout: timeout}
 	c.w = sse.NewWriter(x, c.rc.Flush)
 	return c
 }

@@ -13,10 +13,11 @@ import (
 // A shape is what the access log says of a request: kinds and counts, never
 // content.
 type shape struct {
-	model  string
-	stream bool
-	items  map[string]int
-	tools  map[string]int
+	model   string
+	stream  bool
+	relayed bool // it passed as it came, so that nothing else is known
+	items   map[string]int
+	tools   map[string]int
 }
 
 func shapeOf(r *responses.Request) shape {
@@ -31,6 +32,9 @@ func shapeOf(r *responses.Request) shape {
 }
 
 func (s shape) attrs() []slog.Attr {
+	if s.relayed {
+		return []slog.Attr{slog.String("model", s.model), slog.Bool("stream", s.stream), slog.Bool("relayed", true)}
+	}
 	if s.items == nil {
 		return nil
 	}

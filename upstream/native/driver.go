@@ -96,6 +96,11 @@ func New(e upstream.Endpoint, opts *Options) upstream.Driver {
 	return d
 }
 
+// Relay implements [upstream.Relayer].
+func (d *driver) Relay(ctx context.Context, p *upstream.Passage) (*http.Response, error) {
+	return d.endpoint.Relay(ctx, p)
+}
+
 // Close implements [upstream.Driver].
 func (d *driver) Close() error {
 	d.close(errClosed)

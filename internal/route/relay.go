@@ -1,0 +1,202 @@
+package route
+
+import (
+	"bytes"
+	"context"
+	"encoding/json/jsontext"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/upstream"
+)
+
+// Relayed is the answer of an upstream to a request that passed as it came. The
+// caller closes its body.
+type Relayed struct {
+	*http.Response
+	// Upstream is who answered; Model is its name for the model.
+	Upstream, Model string
+}
+
+// CanRelay reports whether requests for the model can pass as they came: all of
+// its targets speak the API of clients, and nothing is to be changed.
+func (r *Router) CanRelay(model string) bool {
+	p, _, err := r.find(model)
+	return err == nil && p.relays
+}
+
+// Relay passes a request on to the model's targets, in the order in which a turn
+// would try them, until one answers with anything but a failure of its own. The
+// last failure passes as it came too.
+func (r *Router) Relay(ctx context.Context, model, cacheKey string, p *upstream.Passage) (*Relayed, error) {
+	pool, star, err := r.find(model)
+	if err != nil {
+		return nil, err
+	}
+	r.budget.earn()
+	left := pool.order(affinityOf(cacheKey, p.Header))
+	var last error
+	for tries := 0; len(left) > 0; tries++ {
+		if tries > 0 && !r.budget.spend() {
+			break
+		}
+		c := left[0]
+		left = left[1:]
+		answer, again, err := r.relayTo(ctx, c, c.modelFor(model, star), model, p, len(left) > 0)
+		switch {
+		case errors.Is(err, errSkipped):
+			continue
+		case err == nil, !again:
+			return answer, err
+		}
+		last = err
+	}
+	if last == nil {
+		last = responses.Errorf(responses.CodeOverloaded, "Every upstream of this model is busy; try again shortly.")
+	}
+	return nil, last
+}
+
+// relayTo passes the request on to one target. An answer that is a failure of the
+// target's is an error if another one is left to try.
+func (r *Router) relayTo(ctx context.Context, c candidate, name, asked string, p *upstream.Passage, more bool) (_ *Relayed, again bool, err error) {
+	verdict, end, err := c.begin(c.desperate)
+	if err != nil {
+		return nil, true, errSkipped
+	}
+	passage := *p
+	if name != asked {
+		quoted, _ := jsontext.AppendQuote(nil, name) // the error only reports invalid UTF-8
+		if passage.Body, err = responses.SetMembers(p.Body, responses.Member{Name: "model", Value: quoted}); err != nil {
+			verdict(errNoVerdict)
+			end()
+			return nil, false, err
+		}
+	}
+	resp, err := c.driver.(upstream.Relayer).Relay(ctx, &passage)
+	if err == nil {
+		err = refusal(resp, more)
+	}
+	if err != nil {
+		again, outcome := c.blame(err)
+		if ctx.Err() != nil {
+			again, outcome = false, errNoVerdict
+		}
+		verdict(outcome)
+		end()
+		return nil, again, err
+	}
+	verdict(nil)
+	resp.Body = &placeHolder{resp.Body, sync.OnceFunc(end)}
+	return &Relayed{Response: resp, Upstream: c.Upstream, Model: name}, false, nil
+}
+
+// placeHolder gives the place of a request back when its answer is closed.
+type placeHolder struct {
+	io.ReadCloser
+	end func()
+}
+
+func (b *placeHolder) Close() error {
+	b.end()
+	return b.ReadCloser.Close()
+}
+
+// maxPeeked bounds what is read of an answer to see how it begins.
+const maxPeeked = 64 << 10
+
+// refusal returns the failure that an answer is, if another target could do
+// better. Otherwise the answer can be read from its beginning.
+func refusal(resp *http.Response, more bool) error {
+	if !more {
+		return nil
+	}
+	if s := resp.StatusCode; s >= http.StatusInternalServerError || s == http.StatusTooManyRequests {
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxPeeked))
+		return upstream.StatusError(resp, body)
+	}
+	if !upstream.Streams(resp) {
+		return nil
+	}
+	begin, err := peek(resp.Body)
+	if err != nil {
+		resp.Body.Close()
+		return err
+	}
+	resp.Body = &rejoined{io.MultiReader(bytes.NewReader(begin), resp.Body), resp.Body}
+	return nil
+}
+
+// rejoined is a body that was read from, with what was read in front again.
+type rejoined struct {
+	io.Reader
+	io.Closer
+}
+
+// peek reads an event stream up to the first event that is not about the life of
+// the response. It fails if that is a failure, or if there is none.
+func peek(body io.Reader) ([]byte, error) {
+	var got []byte
+	buf := make([]byte, 4<<10)
+	for len(got) < maxPeeked {
+		n, err := body.Read(buf)
+		got = append(got, buf[:n]...)
+		switch verdict := firstWords(string(got)); {
+		case verdict == wordsFailed:
+			return nil, responses.UpstreamErrorf(responses.CodeUpstream, "The upstream failed before it had said anything.")
+		case verdict == wordsBegun:
+			return got, nil
+		case err != nil:
+			return nil, responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's answer broke off before it had begun.").WithCause(err)
+		}
+	}
+	return got, nil
+}
+
+type words int
+
+const (
+	wordsNone words = iota
+	wordsBegun
+	wordsFailed
+)
+
+// firstWords looks at the whole frames of a stream's beginning.
+func firstWords(stream string) words {
+	stream = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream)
+	for {
+		frame, rest, whole := strings.Cut(stream, "\n\n")
+		if !whole {
+			return wordsNone
+		}
+		stream = rest
+		switch t := frameType(frame); t {
+		case "", responses.EventCreated, responses.EventInProgress, responses.EventQueued:
+		case responses.EventError, responses.EventFailed:
+			return wordsFailed
+		default:
+			return wordsBegun
+		}
+	}
+}
+
+// frameType is the type of a frame's event, "" for a comment.
+func frameType(frame string) responses.EventType {
+	for line := range strings.Lines(frame) {
+		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data:")
+		if !ok {
+			continue
+		}
+		for name, v := range responses.Members(jsontext.Value(strings.TrimSpace(data))) {
+			if name == "type" && v.Kind() == '"' {
+				return responses.EventType(strings.Trim(string(v), `"`))
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/antiphon-dev/antiphon/internal/engine"
+	"github.com/antiphon-dev/antiphon/internal/relay"
+	"github.com/antiphon-dev/antiphon/internal/route"
+	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/upstream"
+)
+
+// relayRouter is a router that can pass requests on as they came.
+type relayRouter interface {
+	CanRelay(model string) bool
+	Relay(ctx context.Context, model, cacheKey string, p *upstream.Passage) (*route.Relayed, error)
+}
+
+// relayable decides between the two ways of a request: it is relayed if nothing
+// asks for more than its upstream does by itself. That is so if all targets of its
+// model speak this API, nobody is asked to remember anything, and nothing here
+// changes requests or answers. head is nil if it must be run.
+func (s *Server) relayable(x *exchange, body []byte) (r relayRouter, head *responses.Head, err error) {
+	r, ok := x.gen.Router.(relayRouter)
+	if !ok || x.gen.Transform != nil || x.gen.Rules != nil || engine.MayHoldRendered(body) {
+		return nil, nil, nil
+	}
+	if mode, err := x.outputMode(); err != nil || mode != "" && mode != engine.OutputJSON {
+		return nil, nil, err
+	}
+	head, err = responses.PeekRequest(body, s.requestLimits())
+	if err != nil || head.Remembers || x.key != nil && !x.key.allows(head.Model) || !r.CanRelay(head.Model) {
+		return nil, nil, err
+	}
+	return r, head, nil
+}
+
+// maxWhole bounds an answer that is not a stream.
+const maxWhole = 64 << 20
+
+// relay passes a request on, and its answer back, as they came.
+func (s *Server) relay(x *exchange, r relayRouter, head *responses.Head, body []byte) error {
+	x.shape = shape{model: head.Model, stream: head.Stream, relayed: true}
+	answer, err := r.Relay(x.r.Context(), head.Model, head.PromptCacheKey, &upstream.Passage{
+		Method: x.r.Method, Path: "responses", Query: x.r.URL.RawQuery, Header: x.forwarded(), Body: body,
+	})
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	x.passHeader(answer)
+	rename := relay.Rename{From: answer.Model, To: head.Model}
+	var seen *relay.Seen
+	if upstream.Streams(answer.Response) {
+		x.WriteHeader(answer.StatusCode)
+		out := newClientStream(x, s.opts.WriteTimeout)
+		seen, err = relay.Stream(out, out.rc.Flush, answer.Body, rename)
+		defer x.cutUnless(seen.Last != "")
+	} else {
+		seen, err = x.passWhole(answer, rename)
+	}
+	x.end = relayEnd(x.r.Context(), seen, err)
+	return nil
+}
+
+// cutUnless ends the connection to the client as the upstream's ended, if that was
+// before its answer was whole: a proper end would make a whole answer of it.
+func (x *exchange) cutUnless(whole bool) {
+	if !whole {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// Write passes whole frames on to the client.
+func (c *clientStream) Write(p []byte) (int, error) {
+	c.arm()
+	return c.dst.Write(p)
+}
+
+// passWhole passes an answer on that is not a stream.
+func (x *exchange) passWhole(answer *route.Relayed, rename relay.Rename) (*relay.Seen, error) {
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxWhole+1))
+	if err == nil && len(body) > maxWhole {
+		err = responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's answer is larger than %d bytes.", maxWhole)
+	}
+	if err != nil {
+		x.fail(responses.AsError(upstream.ReadFailure(x.r.Context(), err)))
+		return new(relay.Seen), err
+	}
+	seen := new(relay.Seen)
+	if answer.StatusCode == http.StatusOK {
+		body, seen = relay.Whole(body, rename)
+	}
+	x.WriteHeader(answer.StatusCode)
+	_, err = x.Write(body)
+	return seen, err
+}
+
+// ownHeaders of an answer are about the connection, or ours to say.
+var ownHeaders = []string{"Connection", "Keep-Alive", "Transfer-Encoding", "Content-Length", "Upgrade", "Trailer", "Te", "Set-Cookie", headerRequestID, "Date"}
+
+// passHeader puts the upstream's headers into the answer, and who it was.
+func (x *exchange) passHeader(answer *route.Relayed) {
+	h := x.Header()
+	for name, values := range answer.Header {
+		if !strings.HasPrefix(name, "Access-Control-") {
+			h[name] = values
+		}
+	}
+	for _, name := range ownHeaders {
+		if name != headerRequestID {
+			h.Del(name)
+		}
+	}
+	h.Set(headerRequestID, x.id)
+	x.upstream = answer.Upstream
+	h.Set(headerUpstream, answer.Upstream)
+}
+
+// relayEnd says how a relayed answer ended, in the words of a run.
+func relayEnd(ctx context.Context, seen *relay.Seen, err error) *engine.RunEnd {
+	end := &engine.RunEnd{Usage: seen.Usage, Events: seen.Frames}
+	switch {
+	case ctx.Err() != nil && seen.Last == "":
+		end.Cause, end.Err = engine.CauseClientGone, engine.ErrClientGone
+	case seen.Last == responses.EventCompleted:
+		end.Cause = engine.CauseCompleted
+	case seen.Last == responses.EventIncomplete:
+		end.Cause = engine.CauseIncomplete
+	default:
+		end.Cause = engine.CauseUpstream
+		if err != nil && !errors.Is(err, io.EOF) {
+			end.Err = responses.AsError(upstream.ReadFailure(ctx, err))
+		}
+	}
+	return end
+}

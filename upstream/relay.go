@@ -1,0 +1,120 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+
+	"github.com/antiphon-dev/antiphon/responses"
+)
+
+// A Passage is a request that passes through the gateway as it came.
+type Passage struct {
+	Method string
+	// Path is below the API's root, such as "responses"; Query is raw.
+	Path, Query string
+	// Header holds the client's headers that may be forwarded.
+	Header http.Header
+	Body   []byte
+}
+
+// A Relayer is a driver whose upstream speaks the API of the gateway's clients,
+// so that requests and answers can pass as they are.
+type Relayer interface {
+	// Relay sends the passage and returns the upstream's answer, whatever its
+	// status. The caller closes its body.
+	Relay(ctx context.Context, p *Passage) (*http.Response, error)
+}
+
+// Relay sends a passage below the base as it came, with the endpoint's own
+// credential and headers.
+func (e *Endpoint) Relay(ctx context.Context, p *Passage) (*http.Response, error) {
+	u := e.Base.JoinPath(p.Path)
+	u.RawQuery = joinQuery(u, p.Query)
+	req, err := http.NewRequestWithContext(ctx, p.Method, u.String(), bytes.NewReader(p.Body))
+	if err != nil {
+		return nil, err
+	}
+	forward(req.Header, p.Header)
+	if len(p.Body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if req.Header.Get("Accept") == "" {
+		req.Header.Set("Accept", "text/event-stream, application/json")
+	}
+	return e.send(req, p.Header)
+}
+
+func joinQuery(u *url.URL, query string) string {
+	if u.RawQuery == "" || query == "" {
+		return u.RawQuery + query
+	}
+	return u.RawQuery + "&" + query
+}
+
+// Relay implements [Relayer] if the guarded driver does, within the same limits of
+// time: until the answer begins, and between two pieces of it.
+func (g *guard) Relay(ctx context.Context, p *Passage) (*http.Response, error) {
+	r, ok := g.Driver.(Relayer)
+	if !ok {
+		return nil, errNotRelayed
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	w := newWatch(g.limits, cancel)
+	resp, err := r.Relay(ctx, p)
+	if err != nil {
+		w.stop()
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		cancel(nil)
+		return nil, err
+	}
+	resp.Body = &watchedBody{ReadCloser: resp.Body, ctx: ctx, watch: w, close: sync.OnceFunc(func() {
+		w.stop()
+		cancel(nil)
+	})}
+	return resp, nil
+}
+
+var errNotRelayed = responses.Errorf(responses.CodeServer, "This upstream cannot take requests as they are.")
+
+// CanRelay reports whether d is a [Relayer], also behind a guard.
+func CanRelay(d Driver) bool {
+	if g, ok := d.(*guard); ok {
+		d = g.Driver
+	}
+	_, ok := d.(Relayer)
+	return ok
+}
+
+// watchedBody is an answer that is being read. The upstream is timed only while
+// it is waited for.
+type watchedBody struct {
+	io.ReadCloser
+	ctx   context.Context
+	watch *watch
+	begun bool // something was read
+	close func()
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	if b.begun {
+		b.watch.resume()
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.watch.handOver()
+	b.begun = true
+	if err != nil && err != io.EOF && b.ctx.Err() != nil {
+		err = context.Cause(b.ctx)
+	}
+	return n, err
+}
+
+func (b *watchedBody) Close() error {
+	b.close()
+	return b.ReadCloser.Close()
+}
