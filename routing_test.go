@@ -124,7 +124,7 @@ func startPool(t *testing.T, addresses []string) *testGateway {
 	return serveGateway(t, &antiphon.Options{
 		Drivers:  drivers,
 		Models:   map[string]antiphon.Model{"tiny": model},
-		Timeouts: antiphon.Timeouts{FirstEvent: 300 * time.Millisecond},
+		Timeouts: antiphon.Timeouts{FirstEvent: 2 * time.Second}, // not less: a busy machine is no stalled target
 	})
 }
 
