@@ -92,6 +92,22 @@ func TestSpinePhase(t *testing.T) {
 	}
 }
 
+// TestSpineFailureTellsItsCost: the usage of a failed answer reaches the client
+// (R16).
+func TestSpineFailureTellsItsCost(t *testing.T) {
+	t.Parallel()
+	const stream = `data: {"type":"response.failed","response":{"id":"resp_1","status":"failed","output":[],"error":{"code":"server_error","message":"no"},` +
+		`"usage":{"input_tokens":5,"output_tokens":2,"total_tokens":7}}}` + "\n\n"
+	fake := fakeupstream.NewServer(func(*fakeupstream.Exchange) fakeupstream.Reply { return fakeupstream.SSE(stream) })
+	g := startGateway(t, protocols[1].driver, serve(t, fake), nil)
+	resp := g.post(t.Context(), t, `{"model":"tiny","input":"x","stream":true}`)
+	defer resp.Body.Close()
+	events, _ := readStream(t, resp.Body)
+	if last := events[len(events)-1]; last.Type != responses.EventFailed || last.Response.Usage == nil || last.Response.Usage.TotalTokens != 7 {
+		t.Errorf("it ended with %s and the usage %+v", last.Type, last.Response.Usage)
+	}
+}
+
 // answerOf returns the response object of an answer, streamed or not.
 func answerOf(t *testing.T, checker *openapitest.Checker, g *testGateway, body string) string {
 	t.Helper()

@@ -65,6 +65,19 @@ type Stream struct {
 	Close func() error
 }
 
+// A Costly failure is one of a turn that cost something before it failed (R16). A
+// driver wraps the error with which its events end.
+type Costly struct {
+	Err   error
+	Usage *responses.Usage
+}
+
+// Error is that of the failure.
+func (c *Costly) Error() string { return c.Err.Error() }
+
+// Unwrap returns the failure.
+func (c *Costly) Unwrap() error { return c.Err }
+
 // A Model is one that an upstream offers.
 type Model struct {
 	ID string

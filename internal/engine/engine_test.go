@@ -190,6 +190,19 @@ func TestEveryEndHasOneTerminalEventAndOneCause(t *testing.T) {
 	}
 }
 
+// TestFailuresCostToo: what a turn used before it failed is counted (R16).
+func TestFailuresCostToo(t *testing.T) {
+	t.Parallel()
+	costly := &upstream.Costly{Err: responses.UpstreamErrorf(responses.CodeUpstream, "no"), Usage: &responses.Usage{TotalTokens: 9}}
+	e := newRig(answer(script{events: say("so")[:3], err: costly}.run), memstore.NewWindow(nil), nil)
+	run := start(t, e)
+	events := readAll(t, e, run)
+	last := events[len(events)-1].Response
+	if last.Usage == nil || last.Usage.TotalTokens != 9 || run.End().Usage.TotalTokens != 9 || last.Error.Code != responses.CodeUpstream {
+		t.Errorf("usage is %+v, the error %+v", last.Usage, last.Error)
+	}
+}
+
 func TestErrorsOfOthersStayPrivate(t *testing.T) {
 	t.Parallel()
 	e := newRig(answer(script{err: errors.New("secret detail")}.run), memstore.NewWindow(nil), nil)

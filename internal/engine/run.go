@@ -251,6 +251,9 @@ func (r *Run) finish(ctx context.Context, end *responses.TurnEnd, err error) {
 	}
 	if err != nil {
 		r.end.Cause, r.end.Err = failure(ctx, err)
+		if c, ok := errors.AsType[*upstream.Costly](err); ok {
+			r.end.Usage = c.Usage
+		}
 		r.fail(last, r.end.Err)
 	}
 	r.end.Events = r.seq
@@ -313,7 +316,7 @@ func adopt(resp, up *responses.Response) {
 func (r *Run) fail(ctx context.Context, e *responses.Error) {
 	resp := *r.resp
 	resp.Status, resp.Error, resp.CompletedAt, resp.Output = responses.StatusFailed, e.Body(), nil, r.fold.Output()
-	resp.IncompleteDetails = nil
+	resp.IncompleteDetails, resp.Usage = nil, r.end.Usage
 	if r.append(ctx, responses.Event{Type: responses.EventError, Err: e.Body()}) != nil {
 		return
 	}

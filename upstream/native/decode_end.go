@@ -20,16 +20,19 @@ func (d *decoder) End(err error) error {
 }
 
 // failure returns the error of response.failed, or that of the error event
-// before it if it says nothing.
+// before it if it says nothing, with what the turn cost.
 func (d *decoder) failure(response []byte) error {
-	e := failure(response)
-	switch {
-	case e != nil:
-		return e
-	case d.failed != nil:
-		return d.failed
+	err := d.failed
+	if e := failure(response); e != nil {
+		err = e
 	}
-	return upstream.WireError(0, "", "", "")
+	if err == nil {
+		err = upstream.WireError(0, "", "", "")
+	}
+	if resp, decodeErr := decodeResponse(response); decodeErr == nil && resp.Usage != nil {
+		return &upstream.Costly{Err: err, Usage: resp.Usage}
+	}
+	return err
 }
 
 // Whole takes an answer that came in one piece although a stream was asked for
