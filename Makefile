@@ -56,6 +56,10 @@ bench: ## Measure allocations, then load, ratios and memory
 	go test -run '^$$' -bench . -benchmem ./...
 	go run ./bench
 
+.PHONY: bench-relay
+bench-relay: ## Measure answers that pass as they came, beside a bare proxy (and nginx)
+	go run ./bench relay
+
 # A must-show of the spine is an ordinary test, in the package that it is
 # about, whose name begins with TestSpine.
 .PHONY: show-spine

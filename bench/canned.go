@@ -16,6 +16,7 @@ const (
 	playPaced = "paced" // n text deltas, one at every tick
 	playLine  = "line"  // one delta of n MiB in one line
 	playHold  = "hold"  // a delta now and then, until released
+	playWhole = "whole" // an answer of n bytes that is not streamed; Responses only
 )
 
 // A script is an answer to be replayed.
@@ -34,7 +35,7 @@ func parseScript(model string) (script, error) {
 	switch {
 	case err != nil || n < 0:
 		return script{}, fmt.Errorf("model %q has no number", model)
-	case !slices.Contains([]string{playBurst, playToken, playPaced, playLine, playHold}, kind):
+	case !slices.Contains([]string{playBurst, playToken, playPaced, playLine, playHold, playWhole}, kind):
 		return script{}, fmt.Errorf("model %q is no script", model)
 	}
 	return script{kind, n}, nil

@@ -68,18 +68,24 @@ func newProxy(c *childFlags) (http.Handler, error) {
 	}), nil
 }
 
+// maxProxied bounds the body of a request that the bare proxy passes on.
+const maxProxied = 1 << 20
+
 // readBodyFirst reads a request to its end before h sees it. ReverseProxy alone
 // would lose an answer now and then: the server closes the request's body when
 // the answer begins, the transport may still be looking for its end, takes the
 // error for a failure to send, and cuts the connection that the answer is on.
 func readBodyFirst(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
-		if err != nil {
+		var body bytes.Buffer
+		if n := r.ContentLength; n > 0 && n <= maxProxied {
+			body.Grow(int(n) + bytes.MinRead) // what ReadFrom wants to have left at the end
+		}
+		if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxProxied)); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Body = io.NopCloser(&body)
 		h.ServeHTTP(w, r)
 	})
 }

@@ -12,7 +12,8 @@
 // this command run again: "bench proxy" is a bare httputil.ReverseProxy, the
 // least that anything in the middle can do; "bench replay" plays answers that
 // were rendered in advance, so that the upstream costs little. The client is
-// this process. Everything is on the loopback interface.
+// this process. Everything is on the loopback interface. Where nginx is installed,
+// the measurement relay has it beside the proxy.
 //
 // Progress goes to standard error, the table to standard output. The exit code
 // is 1 if a measurement failed or a hard bar was missed. An aim that was missed
@@ -53,6 +54,7 @@ var measurements = []measurement{
 	{"streams", "memory of open streams", true, measureStreams},
 	{"million", "very long answers and very long lines", true, measureMillion},
 	{"stall", "readers that stop reading", true, measureStall},
+	{"relay", "answers that pass as they came, against a bare reverse proxy and nginx", false, measureRelay},
 	{"ttft", "time to the first token, over the direct call", false, measureFirstToken},
 }
 

@@ -37,8 +37,14 @@ func startProcess(ctx context.Context, name, program string, args ...string) (*p
 	if err != nil {
 		return nil, err
 	}
+	return startAt(ctx, name, addr, program, append(args, "--listen", addr)...)
+}
+
+// startAt is startProcess for a program that has been told, in its own way, to
+// listen at addr.
+func startAt(ctx context.Context, name, addr, program string, args ...string) (*process, error) {
 	p := &process{name: name, addr: addr, exited: make(chan struct{})}
-	p.cmd = exec.Command(program, append(args, "--listen", addr)...)
+	p.cmd = exec.Command(program, args...)
 	p.cmd.SysProcAttr = ownGroup()
 	p.cmd.Env = cleanEnviron()
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said

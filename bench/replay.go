@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json/jsontext"
 	"encoding/json/v2"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +25,9 @@ const (
 // replay is the upstream that costs little: it plays canned answers. It counts
 // what it writes, and it holds streams open until it is told to end them.
 type replay struct {
-	release chan struct{} // closed by POST /release
-	stats   struct {
+	responses sync.Map      // script to *cannedResponse, as rendered at the first request
+	release   chan struct{} // closed by POST /release
+	stats     struct {
 		open, total, most atomic.Int64
 	}
 }
@@ -39,6 +44,7 @@ func newReplay(*childFlags) (http.Handler, error) {
 	release := sync.OnceFunc(func() { close(r.release) })
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", r.complete)
+	mux.HandleFunc("POST /v1/responses", r.respond)
 	mux.HandleFunc("GET /stats", r.serveStats)
 	mux.HandleFunc("POST /release", func(http.ResponseWriter, *http.Request) { release() })
 	return mux, nil
@@ -63,6 +69,10 @@ func (r *replay) complete(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
+	if s.kind == playWhole {
+		http.Error(w, s.String()+" is no script for the Chat Completions protocol", http.StatusNotFound)
+		return
+	}
 	r.stats.open.Add(1)
 	defer r.stats.open.Add(-1)
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -79,6 +89,65 @@ func (r *replay) complete(w http.ResponseWriter, req *http.Request) {
 		close(now)
 		out.play(answer, now)
 	}
+}
+
+// respond answers in the Responses protocol, at once.
+func (r *replay) respond(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, 1<<20))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	s, err := parseScript(firstMember(body, "model"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	answer, err := r.response(s)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", answer.contentType)
+	if s.kind == playWhole {
+		_, _ = w.Write(answer.body) // a client that left does not matter
+		return
+	}
+	out := &player{stats: r, w: w, flush: http.NewResponseController(w).Flush}
+	for _, piece := range answer.pieces {
+		if !out.write(piece) {
+			return
+		}
+	}
+}
+
+// response returns the answer of a script, which is rendered once.
+func (r *replay) response(s script) (*cannedResponse, error) {
+	if answer, ok := r.responses.Load(s); ok {
+		return answer.(*cannedResponse), nil
+	}
+	if !slices.Contains([]string{playWhole, playBurst, playToken}, s.kind) {
+		return nil, fmt.Errorf("%v is no script for the Responses protocol", s)
+	}
+	answer, _ := r.responses.LoadOrStore(s, renderResponse(s))
+	return answer.(*cannedResponse), nil
+}
+
+// firstMember returns the string that is the first member of an object, "" if
+// that has another name. It does not look at the rest, which may be long.
+func firstMember(object []byte, name string) string {
+	dec := jsontext.NewDecoder(bytes.NewReader(object))
+	// After an error a token is the zero value, which is no string.
+	_, _ = dec.ReadToken()
+	key, _ := dec.ReadToken()
+	if key.Kind() != '"' || key.String() != name {
+		return ""
+	}
+	value, _ := dec.ReadToken()
+	if value.Kind() != '"' {
+		return ""
+	}
+	return value.String()
 }
 
 // A player writes one answer.

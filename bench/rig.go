@@ -57,6 +57,11 @@ func (r *rig) gateway(ctx context.Context, upstream *process) (*process, error) 
 	return r.built(ctx, "antiphon", "serve", "--upstream", upstream.url()+"/v1", "--protocol", "chat", "--log", "off")
 }
 
+// relay starts antiphon in front of a Responses upstream.
+func (r *rig) relay(ctx context.Context, upstream *process) (*process, error) {
+	return r.built(ctx, "antiphon", "serve", "--upstream", upstream.url()+"/v1", "--protocol", "responses", "--log", "off")
+}
+
 // fake starts the small model.
 func (r *rig) fake(ctx context.Context) (*process, error) { return r.built(ctx, "fakeupstream") }
 
