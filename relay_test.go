@@ -17,6 +17,7 @@ import (
 	"github.com/antiphon-dev/antiphon/internal/sse"
 	"github.com/antiphon-dev/antiphon/responses"
 	"github.com/antiphon-dev/antiphon/upstream"
+	"github.com/antiphon-dev/antiphon/upstream/chat"
 	"github.com/antiphon-dev/antiphon/upstream/native"
 	"github.com/antiphon-dev/antiphon/upstream/upstreamtest"
 )
@@ -215,5 +216,58 @@ func TestRelayOrRun(t *testing.T) {
 		if got := strings.Count(g.logs.String(), "relayed=true") > before; resp.StatusCode != 200 || got != test.relayed {
 			t.Errorf("%s: status %d, relayed %t", name, resp.StatusCode, got)
 		}
+	}
+}
+
+// TestOtherAPIsPass: Chat Completions and embeddings go to the upstream of their
+// model as they came, whatever it is called here, and nowhere else.
+func TestOtherAPIsPass(t *testing.T) {
+	t.Parallel()
+	chatFake, chatURL := startModel(t, fakeupstream.Chat)
+	vectors, vectorsURL := startTarget(t, func(*fakeupstream.Exchange) fakeupstream.Reply {
+		return fakeupstream.JSON(200, `{"object":"list","model":"tiny","data":[{"embedding":[0.5, 1.0]}]}`)
+	})
+	for name, test := range map[string]struct {
+		fake             *fakeupstream.Server
+		address          string
+		path, body, want string
+		status           int
+	}{
+		"a chat":           {chatFake, chatURL, "/v1/chat/completions", `{"model":"fast","messages":[{"role":"user","content":"hello"}]}`, `"content":"You said: hello"`, 200},
+		"a streamed chat":  {chatFake, chatURL, "/v1/chat/completions", `{"model":"fast","stream":true,"messages":[{"role":"user","content":"hello"}]}`, "data: [DONE]", 200},
+		"without /v1":      {chatFake, chatURL, "/chat/completions", `{"model":"fast","messages":[{"role":"user","content":"hello"}]}`, `"content":"You said: hello"`, 200},
+		"embeddings":       {vectors, vectorsURL, "/v1/embeddings", `{"model":"fast","input":["a", "b"]}`, `{"embedding":[0.5, 1.0]}`, 200},
+		"no such model":    {chatFake, chatURL, "/v1/chat/completions", `{"model":"slow","messages":[]}`, "model_not_found", 404},
+		"two spellings":    {chatFake, chatURL, "/v1/chat/completions", `{"model":"fast","Model":"slow"}`, "invalid_json", 400},
+		"refused upstream": {chatFake, chatURL, "/v1/chat/completions", `{"model":"fast","messages":[{"role":"user","content":"[[status 418]]"}]}`, "error", 418},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			base, err := url.Parse(test.address + "/v1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			client := upstream.NewClient()
+			t.Cleanup(client.CloseIdleConnections)
+			g := serveGateway(t, &antiphon.Options{
+				Drivers: map[string]upstream.Driver{"up": chat.New(upstream.Endpoint{Base: base, Client: client}, nil)},
+				Models:  map[string]antiphon.Model{"fast": antiphon.ModelAt("up", "tiny")},
+			})
+			resp, err := g.Client().Post(g.URL+test.path, "application/json", strings.NewReader(test.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			answer, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.StatusCode != test.status || !strings.Contains(string(answer), test.want) {
+				t.Errorf("got %d %s", resp.StatusCode, answer)
+			}
+			if test.status == 200 && (strings.Contains(string(answer), `"model":"tiny"`) || !strings.Contains(string(answer), `"model":"fast"`)) {
+				t.Errorf("the model has the upstream's name in %s", answer)
+			}
+		})
 	}
 }

@@ -29,40 +29,64 @@ type Head struct {
 // case, valid UTF-8, bounded depth. It does not look at what the members hold,
 // except for those of the head, and costs a fraction of decoding.
 func PeekRequest(body []byte, limits *Limits) (*Head, error) {
+	h := &Head{keeps: true}
+	if err := peek(body, limits, h.take); err != nil {
+		return nil, err
+	}
+	h.Remembers = h.keeps || h.goesOn
+	return h, nil
+}
+
+// PeekModel reads the head of a request of another API that names its model as
+// this one does. It is as strict about JSON and about the names of the head.
+func PeekModel(body []byte, limits *Limits) (*Head, error) {
+	h := new(Head)
+	err := peek(body, limits, func(name string, v jsontext.Value) error {
+		if known := requestNames[foldCase(name)]; known == "model" || known == "stream" {
+			return h.take(name, v)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// peek gives the members of a body to take.
+func peek(body []byte, limits *Limits, take func(name string, v jsontext.Value) error) error {
 	lim := limits.withDefaults()
 	if len(body) > lim.Bytes {
-		return nil, InvalidParam(CodeTooLarge, "", "The request body is larger than %d bytes.", lim.Bytes)
+		return InvalidParam(CodeTooLarge, "", "The request body is larger than %d bytes.", lim.Bytes)
 	}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body))
 	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return nil, scan(body, lim.Depth) // says what is wrong
+		return scan(body, lim.Depth) // says what is wrong
 	}
-	h := &Head{keeps: true}
 	for dec.PeekKind() == '"' {
 		name, err := dec.ReadToken()
 		if err != nil {
-			return nil, fieldError(err)
+			return fieldError(err)
 		}
 		key := name.String()
 		value, err := dec.ReadValue()
 		if err != nil {
-			return nil, cmp.Or(scan(body, lim.Depth), error(fieldError(err))) // depth first
+			return cmp.Or(scan(body, lim.Depth), error(fieldError(err))) // depth first
 		}
 		if depthOf(value) >= lim.Depth {
-			return nil, InvalidParam(CodeInvalidJSON, key, "Nested deeper than %d levels.", lim.Depth)
+			return InvalidParam(CodeInvalidJSON, key, "Nested deeper than %d levels.", lim.Depth)
 		}
-		if err := h.take(key, value); err != nil {
-			return nil, err
+		if err := take(key, value); err != nil {
+			return err
 		}
 	}
 	if _, err := dec.ReadToken(); err != nil {
-		return nil, fieldError(err)
+		return fieldError(err)
 	}
 	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, InvalidParam(CodeInvalidJSON, "", "Not valid JSON: something follows the object.")
+		return InvalidParam(CodeInvalidJSON, "", "Not valid JSON: something follows the object.")
 	}
-	h.Remembers = h.keeps || h.goesOn
-	return h, nil
+	return nil
 }
 
 // requestNames are the names of a request's members, by what they fold to.

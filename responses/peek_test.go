@@ -38,6 +38,19 @@ func TestPeekRequest(t *testing.T) {
 	}
 }
 
+func TestPeekModel(t *testing.T) {
+	t.Parallel()
+	got, err := responses.PeekModel([]byte(`{"model":"m","messages":[{"role":"user"}],"stream":true,"Store":1}`), nil)
+	if err != nil || got.Model != "m" || !got.Stream {
+		t.Errorf("got %+v and %v", got, err)
+	}
+	for _, body := range []string{`{"model":"a","Model":"b"}`, `{"model":"a","model":"b"}`, `{"MODEL":"a"}`, `{"model":1}`, `[]`, ``, `{} 1`} {
+		if _, err := responses.PeekModel([]byte(body), nil); err == nil {
+			t.Errorf("%s was accepted", body)
+		}
+	}
+}
+
 // TestPeekIsAsStrictAsDecoding: what one refuses about the JSON itself and about
 // the head, the other does too, by the same name.
 func TestPeekIsAsStrictAsDecoding(t *testing.T) {

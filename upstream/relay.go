@@ -21,9 +21,11 @@ type Passage struct {
 	Body   []byte
 }
 
-// A Relayer is a driver whose upstream speaks the API of the gateway's clients,
-// so that requests and answers can pass as they are.
+// A Relayer is a driver whose upstream speaks an API of the gateway's clients, so
+// that requests and answers can pass as they are.
 type Relayer interface {
+	// Relays reports whether the upstream has the path.
+	Relays(path string) bool
 	// Relay sends the passage and returns the upstream's answer, whatever its
 	// status. The caller closes its body.
 	Relay(ctx context.Context, p *Passage) (*http.Response, error)
@@ -82,14 +84,32 @@ func (g *guard) Relay(ctx context.Context, p *Passage) (*http.Response, error) {
 
 var errNotRelayed = responses.Errorf(responses.CodeServer, "This upstream cannot take requests as they are.")
 
-// CanRelay reports whether d is a [Relayer], also behind a guard.
-func CanRelay(d Driver) bool {
-	if g, ok := d.(*guard); ok {
-		d = g.Driver
-	}
-	_, ok := d.(Relayer)
-	return ok
+// Relays implements [Relayer]: a driver that is none has no path.
+func (g *guard) Relays(path string) bool {
+	r, ok := g.Driver.(Relayer)
+	return ok && r.Relays(path)
 }
+
+// Relay and Relays implement [Relayer] as the compacted driver does.
+func (c *compacting) Relay(ctx context.Context, p *Passage) (*http.Response, error) {
+	r, ok := c.Driver.(Relayer)
+	if !ok {
+		return nil, errNotRelayed
+	}
+	return r.Relay(ctx, p)
+}
+
+func (c *compacting) Relays(path string) bool {
+	r, ok := c.Driver.(Relayer)
+	return ok && r.Relays(path)
+}
+
+// The paths of the APIs that can be relayed, below their root.
+const (
+	PathResponses       = "responses"
+	PathChatCompletions = "chat/completions"
+	PathEmbeddings      = "embeddings"
+)
 
 // watchedBody is an answer that is being read. The upstream is timed only while
 // it is waited for.

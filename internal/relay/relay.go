@@ -91,7 +91,7 @@ func frameEnd(b []byte, from int) int {
 // pass writes whole frames and looks at them.
 func pass(dst io.Writer, flush func() error, seen *Seen, frames []byte, rename Rename) error {
 	seen.look(frames)
-	if rename.needed() && bytes.Contains(frames, []byte(`"response"`)) {
+	if rename.needed() && bytes.Contains(frames, []byte(`"model"`)) {
 		frames = rename.frames(frames)
 	}
 	if _, err := dst.Write(frames); err != nil {
@@ -152,18 +152,20 @@ func (r Rename) frames(frames []byte) []byte {
 	return out
 }
 
-// event renames the model in the response of an event.
+// event renames the model of an event: its own, or that of the response in it.
 func (r Rename) event(data []byte) ([]byte, bool) {
 	for name, v := range responses.Members(data) {
-		if name != "response" {
-			continue
+		switch name {
+		case "model":
+			return r.Object(data)
+		case "response":
+			renamed, ok := r.Object(v)
+			if !ok {
+				return nil, false
+			}
+			out, err := responses.SetMembers(data, responses.Member{Name: "response", Value: renamed})
+			return out, err == nil
 		}
-		renamed, ok := r.Object(v)
-		if !ok {
-			return nil, false
-		}
-		out, err := responses.SetMembers(data, responses.Member{Name: "response", Value: renamed})
-		return out, err == nil
 	}
 	return nil, false
 }

@@ -7,13 +7,23 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/antiphon-dev/antiphon/upstream"
 )
 
 // pool is the targets of a model.
 type pool struct {
 	Model
 	targets []*target
-	relays  bool // every target takes requests as they come, and none is changed
+}
+
+// relays reports whether every target takes requests of the path as they come, and
+// none is changed.
+func (p *pool) relays(path string) bool {
+	return !p.shapes() && !slices.ContainsFunc(p.targets, func(t *target) bool {
+		r, ok := t.driver.(upstream.Relayer)
+		return !ok || !r.Relays(path)
+	})
 }
 
 // spread is how far the load of a target may exceed its share before requests

@@ -22,11 +22,11 @@ type Relayed struct {
 	Upstream, Model string
 }
 
-// CanRelay reports whether requests for the model can pass as they came: all of
-// its targets speak the API of clients, and nothing is to be changed.
-func (r *Router) CanRelay(model string) bool {
+// CanRelay reports whether requests of the path for the model can pass as they
+// came: all of its targets have the path, and nothing is to be changed.
+func (r *Router) CanRelay(model, path string) bool {
 	p, _, err := r.find(model)
-	return err == nil && p.relays
+	return err == nil && p.relays(path)
 }
 
 // Relay passes a request on to the model's targets, in the order in which a turn

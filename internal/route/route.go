@@ -101,13 +101,12 @@ func (r *Router) pool(m Model, opts *Options) (*pool, error) {
 	if len(m.Targets) == 0 {
 		return nil, errors.New("it has no targets")
 	}
-	p := &pool{Model: m, relays: !m.shapes()}
+	p := &pool{Model: m}
 	for _, t := range m.Targets {
 		d := r.upstreams[t.Upstream]
 		if d == nil {
 			return nil, fmt.Errorf("there is no upstream %q", t.Upstream)
 		}
-		p.relays = p.relays && upstream.CanRelay(d)
 		t.Weight, t.Priority = cmp.Or(t.Weight, 1), cmp.Or(t.Priority, 1)
 		p.targets = append(p.targets, &target{Target: t, driver: d, state: r.state(stateKey{t.Upstream, t.Model}, opts)})
 	}

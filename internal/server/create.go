@@ -11,6 +11,7 @@ import (
 	"github.com/antiphon-dev/antiphon/internal/sse"
 	"github.com/antiphon-dev/antiphon/responses"
 	"github.com/antiphon-dev/antiphon/store"
+	"github.com/antiphon-dev/antiphon/upstream"
 )
 
 // createResponse is POST /v1/responses.
@@ -24,7 +25,7 @@ func (s *Server) createResponse(x *exchange) error {
 		return err
 	}
 	if head != nil {
-		return s.relay(x, router, head, body)
+		return s.relay(x, router, head, upstream.PathResponses, body)
 	}
 	req, err := responses.DecodeRequest(body, s.requestLimits())
 	if err != nil {

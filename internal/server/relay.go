@@ -16,7 +16,7 @@ import (
 
 // relayRouter is a router that can pass requests on as they came.
 type relayRouter interface {
-	CanRelay(model string) bool
+	CanRelay(model, path string) bool
 	Relay(ctx context.Context, model, cacheKey string, p *upstream.Passage) (*route.Relayed, error)
 }
 
@@ -33,7 +33,7 @@ func (s *Server) relayable(x *exchange, body []byte) (r relayRouter, head *respo
 		return nil, nil, err
 	}
 	head, err = responses.PeekRequest(body, s.requestLimits())
-	if err != nil || head.Remembers || x.key != nil && !x.key.allows(head.Model) || !r.CanRelay(head.Model) {
+	if err != nil || head.Remembers || x.key != nil && !x.key.allows(head.Model) || !r.CanRelay(head.Model, upstream.PathResponses) {
 		return nil, nil, err
 	}
 	return r, head, nil
@@ -42,11 +42,31 @@ func (s *Server) relayable(x *exchange, body []byte) (r relayRouter, head *respo
 // maxWhole bounds an answer that is not a stream.
 const maxWhole = 64 << 20
 
+// relayPath returns the handler of an API that the gateway has only by way of
+// upstreams that speak it.
+func (s *Server) relayPath(path string) handlerFunc {
+	return func(x *exchange) error {
+		body, err := s.readJSON(x)
+		if err != nil {
+			return err
+		}
+		head, err := responses.PeekModel(body, s.requestLimits())
+		if err != nil {
+			return err
+		}
+		r, ok := x.gen.Router.(relayRouter)
+		if !ok || x.key != nil && !x.key.allows(head.Model) || !r.CanRelay(head.Model, path) {
+			return responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %q for %s here.", head.Model, x.r.URL.Path)
+		}
+		return s.relay(x, r, head, path, body)
+	}
+}
+
 // relay passes a request on, and its answer back, as they came.
-func (s *Server) relay(x *exchange, r relayRouter, head *responses.Head, body []byte) error {
+func (s *Server) relay(x *exchange, r relayRouter, head *responses.Head, path string, body []byte) error {
 	x.shape = shape{model: head.Model, stream: head.Stream, relayed: true}
 	answer, err := r.Relay(x.r.Context(), head.Model, head.PromptCacheKey, &upstream.Passage{
-		Method: x.r.Method, Path: "responses", Query: x.r.URL.RawQuery, Header: x.forwarded(), Body: body,
+		Method: x.r.Method, Path: path, Query: x.r.URL.RawQuery, Header: x.forwarded(), Body: body,
 	})
 	if err != nil {
 		return err
@@ -59,7 +79,7 @@ func (s *Server) relay(x *exchange, r relayRouter, head *responses.Head, body []
 		x.WriteHeader(answer.StatusCode)
 		out := newClientStream(x, s.opts.WriteTimeout)
 		seen, err = relay.Stream(out, out.rc.Flush, answer.Body, rename)
-		defer x.cutUnless(seen.Last != "")
+		defer x.cutUnless(seen.Last != "" || path != upstream.PathResponses && err == nil)
 	} else {
 		seen, err = x.passWhole(answer, rename)
 	}

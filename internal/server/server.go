@@ -26,6 +26,7 @@ import (
 
 	"github.com/antiphon-dev/antiphon/internal/engine"
 	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/upstream"
 )
 
 // Options configures [New]. The zero value is usable.
@@ -94,6 +95,9 @@ func (s *Server) routes() {
 		"POST /v1/responses": admit(claimRun, s.createResponse),
 		"GET /v1/responses":  admit(claimRequest, s.refuseWebSocket),
 		"GET /v1/models":     admit(claimRequest, s.listModels),
+
+		"POST /v1/chat/completions": admit(claimRun, s.relayPath(upstream.PathChatCompletions)),
+		"POST /v1/embeddings":       admit(claimRun, s.relayPath(upstream.PathEmbeddings)),
 	} {
 		s.handle(pattern, h)
 		s.handle(strings.Replace(pattern, " /v1/", " /", 1), h)

@@ -73,6 +73,7 @@ type driver struct {
 var (
 	_ upstream.Driver      = (*driver)(nil)
 	_ upstream.ModelLister = (*driver)(nil)
+	_ upstream.Relayer     = (*driver)(nil)
 )
 
 // errClosed ends the streams of a driver that is closed.
@@ -131,6 +132,14 @@ func (d *driver) post(ctx context.Context, t *upstream.Turn, body []byte) (*http
 		return nil, err
 	}
 	return resp, nil
+}
+
+// Relays implements [upstream.Relayer]: the server has everything but responses.
+func (d *driver) Relays(path string) bool { return path != upstream.PathResponses }
+
+// Relay implements [upstream.Relayer].
+func (d *driver) Relay(ctx context.Context, p *upstream.Passage) (*http.Response, error) {
+	return d.endpoint.Relay(ctx, p)
 }
 
 // Close implements [upstream.Driver]. It may be repeated.

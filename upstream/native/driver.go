@@ -96,6 +96,10 @@ func New(e upstream.Endpoint, opts *Options) upstream.Driver {
 	return d
 }
 
+// Relays implements [upstream.Relayer]: servers of this API have the older ones
+// too.
+func (d *driver) Relays(string) bool { return true }
+
 // Relay implements [upstream.Relayer].
 func (d *driver) Relay(ctx context.Context, p *upstream.Passage) (*http.Response, error) {
 	return d.endpoint.Relay(ctx, p)
