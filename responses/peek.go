@@ -73,7 +73,7 @@ func peek(body []byte, limits *Limits, take func(name string, v jsontext.Value) 
 		if err != nil {
 			return cmp.Or(scan(body, lim.Depth), error(fieldError(err))) // depth first
 		}
-		if depthOf(value) >= lim.Depth {
+		if deeperThan(value, lim.Depth-1) {
 			return InvalidParam(CodeInvalidJSON, key, "Nested deeper than %d levels.", lim.Depth)
 		}
 		if err := take(key, value); err != nil {
@@ -123,6 +123,15 @@ func (h *Head) take(name string, v jsontext.Value) error {
 		}
 	}
 	return nil
+}
+
+// deeperThan reports whether a valid JSON value is nested deeper than most levels.
+// Almost no value has as many brackets at all, which is quickly counted.
+func deeperThan(v jsontext.Value, most int) bool {
+	if k := v.Kind(); k != '{' && k != '[' || bytes.Count(v, []byte("{"))+bytes.Count(v, []byte("[")) <= most {
+		return false
+	}
+	return depthOf(v) > most
 }
 
 // depthOf is how deep a valid JSON value is nested.

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"encoding/json/v2"
 	"io"
+	"slices"
 
 	"github.com/antiphon-dev/antiphon/internal/sse"
 	"github.com/antiphon-dev/antiphon/responses"
@@ -80,7 +81,10 @@ var ends = [][]byte{[]byte("\n\n"), []byte("\r\n\r\n"), []byte("\r\r")}
 // from there is no end.
 func frameEnd(b []byte, from int) int {
 	last := 0
-	for _, end := range ends {
+	for i, end := range ends {
+		if i > 0 && bytes.IndexByte(b[from:], '\r') < 0 {
+			break // most streams have none, and looking for it from behind is slow
+		}
 		if i := bytes.LastIndex(b[from:], end); i >= 0 {
 			last = max(last, from+i+len(end))
 		}
@@ -100,34 +104,40 @@ func pass(dst io.Writer, flush func() error, seen *Seen, frames []byte, rename R
 	return flush()
 }
 
-// terminal are the events that end a response.
-var terminal = []responses.EventType{responses.EventCompleted, responses.EventIncomplete, responses.EventFailed}
+// terminal are the names of the events that end a response.
+var terminal = [][]byte{[]byte(responses.EventCompleted), []byte(responses.EventIncomplete), []byte(responses.EventFailed)}
 
-// look notes what the frames say. Only a terminal event is decoded.
+// mayEnd reports whether b names an event that ends a response.
+func mayEnd(b []byte) bool {
+	return slices.ContainsFunc(terminal, func(name []byte) bool { return bytes.Contains(b, name) })
+}
+
+// look notes what the frames say. Only those that name a terminal event are
+// decoded.
 func (s *Seen) look(frames []byte) {
 	s.Frames += int64(bytes.Count(frames, ends[0]))
-	for _, t := range terminal {
-		if !bytes.Contains(frames, []byte(t)) {
-			continue
+	if !mayEnd(frames) {
+		return
+	}
+	for frame, err := range sse.Read(bytes.NewReader(frames), nil) {
+		if err != nil {
+			return
 		}
-		for frame, err := range sse.Read(bytes.NewReader(frames), nil) {
-			if err != nil {
-				return
-			}
-			s.end(frame.Data, t)
+		if mayEnd(frame.Data) {
+			s.end(frame.Data)
 		}
 	}
 }
 
-// end notes a terminal event, if data is one of the given type.
-func (s *Seen) end(data []byte, t responses.EventType) {
+// end notes a terminal event, if data is one.
+func (s *Seen) end(data []byte) {
 	var ev struct {
 		Type     responses.EventType `json:"type"`
 		Response struct {
 			Usage *responses.Usage `json:"usage"`
 		} `json:"response"`
 	}
-	if json.Unmarshal(data, &ev) == nil && ev.Type == t {
+	if json.Unmarshal(data, &ev) == nil && ev.Type.Terminal() {
 		s.Last, s.Usage = ev.Type, ev.Response.Usage
 	}
 }

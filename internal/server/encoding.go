@@ -43,7 +43,7 @@ func (s *Server) readBody(x *exchange) ([]byte, error) {
 		return nil, err
 	}
 	x.coding = coding
-	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.r.Body, int64(s.opts.MaxBodyBytes)))
+	body, err := readAll(http.MaxBytesReader(x.ResponseWriter, x.r.Body, int64(s.opts.MaxBodyBytes)), x.r.ContentLength)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, tooLarge(s.opts.MaxBodyBytes)
 	}
@@ -54,6 +54,18 @@ func (s *Server) readBody(x *exchange) ([]byte, error) {
 		return body, nil
 	}
 	return s.unpackers.unpack(x.r.Context(), coding, body, s.opts.MaxBodyBytes)
+}
+
+// maxAnnounced is how much room a body gets because it says that it is so long. A
+// client that only says so must not cost us the memory.
+const maxAnnounced = 256 << 10
+
+// readAll reads r, which says that it has so many bytes, -1 if it does not say.
+func readAll(r io.Reader, announced int64) ([]byte, error) {
+	var b bytes.Buffer
+	b.Grow(int(min(max(announced, 0), maxAnnounced)) + bytes.MinRead) // ReadFrom wants room to see the end
+	_, err := b.ReadFrom(r)
+	return b.Bytes(), err
 }
 
 // contentCoding returns the one coding of the body, "" if it has none. Several
