@@ -17,7 +17,7 @@ var knownCodexFailures = map[string]string{}
 var codexUpstreams = []string{"native", "chat"}
 
 // TestCodex runs the Codex CLI, as its users install it, through a gateway over
-// a native upstream and over Chat Completions (R62). Over a native one every
+// a native upstream and over Chat Completions (R62, R63). Over a native one every
 // body must arrive as Codex sent it.
 func TestCodex(t *testing.T) {
 	if testing.Short() {
