@@ -120,8 +120,9 @@ func (x *exchange) passWhole(answer *route.Relayed, rename relay.Rename) (*relay
 	return seen, err
 }
 
-// ownHeaders of an answer are about the connection, or ours to say.
-var ownHeaders = []string{"Connection", "Keep-Alive", "Transfer-Encoding", "Content-Length", "Upgrade", "Trailer", "Te", "Set-Cookie", headerRequestID, "Date"}
+// notPassed are headers of an answer that are about the connection to the
+// upstream, or between it and the gateway.
+var notPassed = []string{"Connection", "Keep-Alive", "Transfer-Encoding", "Content-Length", "Upgrade", "Trailer", "Te", "Set-Cookie", "Date"}
 
 // passHeader puts the upstream's headers into the answer, and who it was.
 func (x *exchange) passHeader(answer *route.Relayed) {
@@ -131,10 +132,8 @@ func (x *exchange) passHeader(answer *route.Relayed) {
 			h[name] = values
 		}
 	}
-	for _, name := range ownHeaders {
-		if name != headerRequestID {
-			h.Del(name)
-		}
+	for _, name := range notPassed {
+		h.Del(name)
 	}
 	h.Set(headerRequestID, x.id)
 	x.upstream = answer.Upstream
