@@ -4,6 +4,7 @@ package conformance_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,11 +32,24 @@ func TestClients(t *testing.T) {
 	clients := installClients(t)
 	bin := buildCommands(t)
 
-	for _, protocol := range []string{"chat", "responses"} {
-		t.Run(protocol, func(t *testing.T) {
+	for _, tt := range []struct {
+		name, protocol string
+		settings       string // of the model
+	}{
+		{"chat", "chat", ""},
+		{"responses, relayed", "responses", ""},
+		// A request that is to be changed cannot pass as it came: it is run.
+		{"responses, run", "responses", "defaults: { service_tier: auto }"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			upstream := startServer(t, "/v1/models", filepath.Join(bin, "fakeupstream"), "--protocol", protocol)
-			gateway := startServer(t, "/healthz", filepath.Join(bin, "antiphon"), "serve", "--upstream", upstream+"/v1")
+			upstream := startServer(t, "/v1/models", filepath.Join(bin, "fakeupstream"), "--protocol", tt.protocol)
+			file := filepath.Join(t.TempDir(), "antiphon.yaml")
+			config := fmt.Sprintf("upstreams: { small: { url: %q } }\nmodels:\n  \"*\": { upstream: small, %s }\n", upstream+"/v1", tt.settings)
+			if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			gateway := startServer(t, "/healthz", filepath.Join(bin, "antiphon"), "serve", "--config", file)
 			environment := append(os.Environ(),
 				"ANTIPHON_BASE_URL="+gateway+"/v1",
 				"ANTIPHON_MODEL=tiny",
