@@ -140,6 +140,7 @@ func (r *Run) turn(ctx context.Context) (end *responses.TurnEnd, err error) {
 		return nil, err
 	}
 	defer stream.Close()
+	r.base = r.fold.Len()
 	if !stream.Tentative {
 		r.accept(stream)
 	}

@@ -34,9 +34,7 @@ type attempts struct {
 	name  string // the model as the client named it
 	star  string
 	turn  upstream.Turn
-	left  []candidate
-	tries int
-	last  error // why the last try failed
+	tries tries
 
 	// The try that is under way.
 	target  *target
@@ -54,16 +52,25 @@ type attempts struct {
 // errSkipped: the target was busy or was left alone, so nothing was tried.
 var errSkipped = errors.New("route: target skipped")
 
-// next opens the turn on the next target that accepts it. It fails with the last
-// failure when none is left.
-func (a *attempts) next(ctx context.Context) error {
-	for len(a.left) > 0 {
-		c := a.left[0]
-		a.left = a.left[1:]
-		if a.tries > 0 && !a.r.budget.spend() {
+// tries is the one loop over targets, for turns and for what is relayed.
+type tries struct {
+	budget *budget
+	left   []candidate
+	made   int
+	last   error // why the last try failed
+}
+
+// next tries one target after another until one succeeds or fails in a way that no
+// other would do better at. It fails with the last failure when none is left, and
+// may be called again when what succeeded has failed after all.
+func (t *tries) next(try func(c candidate) (again bool, err error)) error {
+	for len(t.left) > 0 {
+		c := t.left[0]
+		t.left = t.left[1:]
+		if t.made > 0 && !t.budget.spend() {
 			break
 		}
-		again, err := a.try(ctx, c)
+		again, err := try(c)
 		switch {
 		case err == nil:
 			return nil
@@ -72,12 +79,17 @@ func (a *attempts) next(ctx context.Context) error {
 		case !again:
 			return err
 		}
-		a.last = err
+		t.last = err
 	}
-	if a.last == nil {
-		a.last = responses.Errorf(responses.CodeOverloaded, "Every upstream of this model is busy; try again shortly.")
+	if t.last == nil {
+		t.last = responses.Errorf(responses.CodeOverloaded, "Every upstream of this model is busy; try again shortly.")
 	}
-	return a.last
+	return t.last
+}
+
+// next opens the turn on the next target that accepts it.
+func (a *attempts) next(ctx context.Context) error {
+	return a.tries.next(func(c candidate) (bool, error) { return a.try(ctx, c) })
 }
 
 // try opens the turn on one target. again reports whether another may do better.
@@ -92,8 +104,8 @@ func (a *attempts) try(ctx context.Context, c candidate) (again bool, err error)
 	req := *a.turn.Request
 	req.Model = c.modelFor(a.name, a.star)
 	turn := a.turn
-	turn.Request, turn.Attempt = &req, a.tries
-	a.tries++
+	turn.Request, turn.Attempt = &req, a.tries.made
+	a.tries.made++
 	s, err := c.driver.Open(ctx, &turn)
 	if err != nil {
 		return a.failed(ctx, err), err
@@ -135,7 +147,7 @@ func (a *attempts) failed(ctx context.Context, err error) (again bool) {
 func (a *attempts) observe(began bool, err error) {
 	if a.r.observer != nil {
 		a.r.observer.AttemptEnded(&Attempt{
-			Model: a.name, Upstream: a.target.Upstream, Number: a.tries - 1, Began: began, Err: err, Duration: a.r.now().Sub(a.began),
+			Model: a.name, Upstream: a.target.Upstream, Number: a.tries.made - 1, Began: began, Err: err, Duration: a.r.now().Sub(a.began),
 		})
 	}
 }
@@ -165,10 +177,10 @@ func (a *attempts) relay(ctx context.Context, yield func(responses.Event, error)
 	for ev, err := range a.stream.Events {
 		switch {
 		case err != nil && !began:
-			if again = a.failed(ctx, err) && len(a.left) > 0; !again {
+			if again = a.failed(ctx, err) && len(a.tries.left) > 0; !again {
 				yield(ev, err)
 			}
-			a.last = err
+			a.tries.last = err
 			return false, again
 		case err != nil:
 			if _, outcome := a.target.blame(err); outcome != errNoVerdict && ctx.Err() == nil {

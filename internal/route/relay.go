@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json/jsontext"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -38,27 +37,15 @@ func (r *Router) Relay(ctx context.Context, model, cacheKey string, p *upstream.
 		return nil, err
 	}
 	r.budget.earn()
-	left := pool.order(affinityOf(cacheKey, p.Header))
-	var last error
-	for tries := 0; len(left) > 0; tries++ {
-		if tries > 0 && !r.budget.spend() {
-			break
-		}
-		c := left[0]
-		left = left[1:]
-		answer, again, err := r.relayTo(ctx, c, c.modelFor(model, star), model, p, len(left) > 0)
-		switch {
-		case errors.Is(err, errSkipped):
-			continue
-		case err == nil, !again:
-			return answer, err
-		}
-		last = err
-	}
-	if last == nil {
-		last = responses.Errorf(responses.CodeOverloaded, "Every upstream of this model is busy; try again shortly.")
-	}
-	return nil, last
+	t := tries{budget: &r.budget, left: pool.order(affinityOf(cacheKey, p.Header))}
+	var answer *Relayed
+	err = t.next(func(c candidate) (again bool, err error) {
+		more := len(t.left) > 0
+		t.made++
+		answer, again, err = r.relayTo(ctx, c, c.modelFor(model, star), model, p, more)
+		return again, err
+	})
+	return answer, err
 }
 
 // relayTo passes the request on to one target. An answer that is a failure of the

@@ -137,7 +137,7 @@ func (r *Router) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, 
 	if err != nil {
 		return nil, err
 	}
-	a := &attempts{r: r, pool: p, name: name, star: star, turn: *t, left: p.order(affinity(t))}
+	a := &attempts{r: r, pool: p, name: name, star: star, turn: *t, tries: tries{budget: &r.budget, left: p.order(affinity(t))}}
 	if p.shapes() {
 		if a.turn.Request, err = p.shape(t.Request); err != nil {
 			return nil, err
@@ -147,7 +147,7 @@ func (r *Router) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, 
 	if err := a.next(ctx); err != nil {
 		return nil, err
 	}
-	s := &upstream.Stream{Tentative: len(a.left) > 0, Close: a.shut}
+	s := &upstream.Stream{Tentative: len(a.tries.left) > 0, Close: a.shut}
 	a.describe(s)
 	s.Events = a.events(ctx, s)
 	return s, nil
