@@ -12,7 +12,8 @@
 //     embedded Extra field.
 //   - The codec. [DecodeRequest] is the only way a client's bytes become a
 //     request: case-sensitive, without duplicate names, bounded in depth and
-//     size, and every refusal names the field. [AppendEvent] and [DecodeEvent]
+//     size, and every refusal names the field. [PeekRequest] is as strict, for
+//     requests that pass on as they came. [AppendEvent] and [DecodeEvent]
 //     are the wire form of events.
 //   - The grammar. [Grammar] says why a sequence of events is illegal.
 //   - The fold. [Fold] turns a sequence of events into the response object that

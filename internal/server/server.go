@@ -1,8 +1,10 @@
 // Package server is the HTTP surface of the gateway. It decodes requests, starts
-// runs, and reads their logs to clients; it never sees an upstream.
+// runs, and reads their logs to clients; it never sees a driver. Requests that ask
+// for nothing but what their upstream does by itself are relayed instead: bytes
+// from the router to the client (relay.go).
 //
 //	request ─► exchange (id, access log, recover) ─► admit (origin, key, limits) ─► handler
-//	                                                   │ create: decode, Engine.Start
+//	                                                   │ create: relay, or decode and Engine.Start
 //	                                                   ▼
 //	          Run.Ready or the hold time ─► headers ─► Follow ─► SSE frames … [DONE]
 //	                                                   └───────► last entry ─► JSON
