@@ -2,8 +2,10 @@ package fakeupstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -65,11 +67,21 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	stop := context.AfterFunc(r.Context(), func() { close(x.gone) })
 	w := newWriter(rw, x, r.Context().Done(), s.closing)
 	err = w.send(s.answer(x))
-	stop()
+	// The answer may notice that the client has left before the context's own
+	// function has run; stop then keeps that from running at all.
+	if stop() && clientLeft(r.Context(), err) {
+		close(x.gone)
+	}
 	if err != nil {
 		// An answer that did not get to its end must not look complete.
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// clientLeft reports whether an answer ended because its client went away.
+func clientLeft(ctx context.Context, err error) bool {
+	_, broken := errors.AsType[*net.OpError](err)
+	return ctx.Err() != nil || broken || errors.Is(err, errGone)
 }
 
 // Requests returns the latest recorded exchanges, at most [MaxRecorded], the

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/antiphon-dev/antiphon/internal/fakeupstream"
 	"github.com/google/go-cmp/cmp"
@@ -187,3 +188,42 @@ func second[A, B any](_ A, b B) B { return b }
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// TestGoneIsNeverMissed: an exchange that ended because its client left says so,
+// whoever noticed it first.
+func TestGoneIsNeverMissed(t *testing.T) {
+	t.Parallel()
+	fake := fakeupstream.NewServer(func(*fakeupstream.Exchange) fakeupstream.Reply {
+		return fakeupstream.Reply{Fault: fakeupstream.Fault{Kind: fakeupstream.StallFirst}}
+	})
+	web := httptest.NewServer(fake)
+	defer web.Close()
+	defer fake.Close()
+	for i := range 300 {
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, web.URL, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			if resp, err := web.Client().Do(req); err == nil {
+				resp.Body.Close()
+			}
+		}()
+		x, err := fake.Await(t.Context(), i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-x.Stalled()
+		cancel()
+		<-x.Done()
+		<-left
+		select {
+		case <-x.Gone():
+		case <-time.After(time.Second):
+			t.Fatalf("exchange %d is over, and its client's leaving was missed", i)
+		}
+	}
+}
