@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -40,6 +41,13 @@ type Options struct {
 	// already; the models and limits of the callers that it names are kept as
 	// those of keys. It is instead of Keys: both is an error.
 	Authenticate func(r *http.Request) (*Caller, error)
+	// Origins are the pages that may use the API from a browser, besides those of
+	// this machine and of the Obsidian app, as browsers send them: such as
+	// https://chat.example.
+	Origins []string
+	// TrustedProxies are the networks whose X-Forwarded-For is believed, for the
+	// client's address in the access log.
+	TrustedProxies []netip.Prefix
 	// TransformRequest may change a request that was found valid, or refuse it,
 	// before a model is looked for. What it changed is sent, and echoed to the
 	// client, as the struct encodes; members that the struct does not know are in
@@ -175,7 +183,9 @@ func New(opts *Options) (*Gateway, error) {
 // newGeneration makes what opts decides. The router takes over what the previous
 // one knows of its targets.
 func newGeneration(opts *Options, previous *route.Router) (*server.Generation, *route.Router, error) {
-	gen := &server.Generation{Authenticate: opts.Authenticate, Transform: opts.TransformRequest, OutputMode: opts.OutputMode}
+	gen := &server.Generation{
+		Authenticate: opts.Authenticate, Transform: opts.TransformRequest, OutputMode: opts.OutputMode, TrustedProxies: opts.TrustedProxies,
+	}
 	if !opts.OutputMode.Known() {
 		return nil, nil, fmt.Errorf("antiphon: Options.OutputMode %q is not there: use %s or %s", opts.OutputMode, OutputJSON, OutputObsidian)
 	}
@@ -190,6 +200,9 @@ func newGeneration(opts *Options, previous *route.Router) (*server.Generation, *
 		if gen.Keys, err = server.NewKeyring(opts.Keys); err != nil {
 			return nil, nil, err
 		}
+	}
+	if gen.Origins, err = server.NewOrigins(opts.Origins); err != nil {
+		return nil, nil, fmt.Errorf("antiphon: Options.Origins: %w", err)
 	}
 	attempts, _ := opts.Observer.(route.Observer)
 	router, err := route.New(opts.Drivers, opts.Models, &route.Options{
@@ -252,8 +265,8 @@ func (g *Gateway) shutDown(ctx context.Context, srv *http.Server, failed <-chan 
 }
 
 // Reload makes opts what new requests get; those that are running keep what they
-// began with. It takes over drivers, models, rules, the output mode, keys, hooks
-// and the time-outs of upstreams; the rest of opts cannot change while the gateway
+// began with. It takes over drivers, models, rules, the output mode, keys, hooks,
+// origins, proxies and the time-outs of upstreams; the rest of opts cannot change while the gateway
 // runs and is left as it is. The drivers must be new ones: the old ones are closed
 // when their last request has ended. If opts is not valid, nothing changes, and the
 // caller closes its drivers.

@@ -33,6 +33,11 @@ type Config struct {
 	Mode Mode `yaml:"mode" default:"transparent"`
 	// Auth says who may call. Without keys everybody may who reaches the address.
 	Auth Auth `yaml:"auth"`
+	// CORS says which pages may use the API from a browser.
+	CORS CORS `yaml:"cors"`
+	// TrustedProxies are the networks whose X-Forwarded-For is believed, for the
+	// client's address in the access log: like 10.0.0.0/8, or a single address.
+	TrustedProxies []string `yaml:"trusted_proxies"`
 	// Upstreams are the model providers by name: at most 64 letters, digits, dots,
 	// dashes and underscores. There must be one.
 	Upstreams map[string]Upstream `yaml:"upstreams"`

@@ -34,6 +34,8 @@ var goodFiles = map[string]func(c *config.Config){
 			},
 			{Name: "ops", KeySHA256: config.Secret(strings.Repeat("0123456789abcdef", 3) + "0123456789ABCDEF"), Tenant: "ops", Models: []string{"*"}},
 		}
+		c.CORS.Origins = []string{"https://chat.example", "http://intranet.example:8080"}
+		c.TrustedProxies = []string{"10.0.0.0/8", "192.0.2.1", "2001:db8::/32"}
 		c.Upstreams = fullUpstreams
 		c.Models = map[string]config.Model{
 			"gpt-4o":   alone("openai", ""),

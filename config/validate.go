@@ -26,6 +26,8 @@ func (c *Config) problems() problems {
 		p.addf("mode", "%q is not a mode; use transparent", c.Mode)
 	}
 	c.Auth.check(&p)
+	c.CORS.check(&p)
+	checkProxies(&p, c.TrustedProxies)
 	c.checkUpstreams(&p)
 	c.checkRules(&p)
 	c.OutputMode.check(&p)

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -102,16 +103,22 @@ func assemble(ctx context.Context, c *config.Config, opts *Options) (*antiphon.O
 	if err != nil {
 		return nil, err
 	}
+	proxies, err := proxiesOf(c)
+	if err != nil {
+		return nil, err
+	}
 	return &antiphon.Options{
-		Drivers:    drivers,
-		Models:     models,
-		Rules:      rulesOf(c),
-		OutputMode: antiphon.OutputMode(c.OutputMode),
-		Keys:       keys,
-		Log:        memstore.NewWindow(nil),
-		Timeouts:   antiphon.Timeouts(c.Timeouts),
-		Observer:   opts.Observer,
-		Logger:     opts.Logger,
+		Drivers:        drivers,
+		Models:         models,
+		Rules:          rulesOf(c),
+		OutputMode:     antiphon.OutputMode(c.OutputMode),
+		Keys:           keys,
+		Origins:        c.CORS.Origins,
+		TrustedProxies: proxies,
+		Log:            memstore.NewWindow(nil),
+		Timeouts:       antiphon.Timeouts(c.Timeouts),
+		Observer:       opts.Observer,
+		Logger:         opts.Logger,
 	}, nil
 }
 
@@ -239,6 +246,19 @@ func keysOf(c *config.Config) ([]antiphon.Key, error) {
 		})
 	}
 	return keys, nil
+}
+
+// proxiesOf are the trusted proxies of the configuration as the gateway takes them.
+func proxiesOf(c *config.Config) ([]netip.Prefix, error) {
+	var networks []netip.Prefix
+	for _, s := range c.TrustedProxies {
+		network, err := config.Proxy(s)
+		if err != nil {
+			return nil, fmt.Errorf("trusted_proxies: %w", err)
+		}
+		networks = append(networks, network)
+	}
+	return networks, nil
 }
 
 // A Report is what [New] learned of the upstreams.
