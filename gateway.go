@@ -23,6 +23,9 @@ import (
 type Options struct {
 	// Drivers are the upstreams by name. The gateway closes them.
 	Drivers map[string]upstream.Driver
+	// Upstreams say how the gateway treats upstreams, by name; one without an entry
+	// has the zero value. One that is not among Drivers is an error.
+	Upstreams map[string]Upstream
 	// Models maps the names that clients use, or patterns of them that end in a
 	// *, to upstreams. If it is empty and there is one upstream, every name goes
 	// there as it is.
@@ -77,6 +80,9 @@ type Model = route.Model
 
 // Target is a model of an upstream.
 type Target = route.Target
+
+// Upstream is how the gateway treats an upstream.
+type Upstream = route.Upstream
 
 // ModelAt returns the model that an upstream serves, under the same name if model
 // is "".
@@ -206,10 +212,11 @@ func newGeneration(opts *Options, previous *route.Router) (*server.Generation, *
 	}
 	attempts, _ := opts.Observer.(route.Observer)
 	router, err := route.New(opts.Drivers, opts.Models, &route.Options{
-		Limits:   upstream.Limits{FirstEvent: opts.Timeouts.FirstEvent, Idle: opts.Timeouts.Idle},
-		Previous: previous,
-		Observer: attempts,
-		Now:      opts.Now,
+		Limits:    upstream.Limits{FirstEvent: opts.Timeouts.FirstEvent, Idle: opts.Timeouts.Idle},
+		Upstreams: opts.Upstreams,
+		Previous:  previous,
+		Observer:  attempts,
+		Now:       opts.Now,
 	})
 	gen.Router = router
 	return gen, router, err

@@ -219,6 +219,48 @@ func TestRelayOrRun(t *testing.T) {
 	}
 }
 
+// TestNoRelay: one target that is not to be relayed to is enough for the requests
+// of a pool to be run; APIs that cannot be run pass all the same.
+func TestNoRelay(t *testing.T) {
+	t.Parallel()
+	_, base := startModel(t, fakeupstream.Responses)
+	u, err := url.Parse(base + "/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := upstream.NewClient()
+	t.Cleanup(client.CloseIdleConnections)
+	at := func() upstream.Driver { return native.New(upstream.Endpoint{Base: u, Client: client}, nil) }
+	opts := &antiphon.Options{
+		Drivers:   map[string]upstream.Driver{"a": at(), "b": at()},
+		Upstreams: map[string]antiphon.Upstream{"b": {NoRelay: true}},
+		Models: map[string]antiphon.Model{
+			"relayed": antiphon.ModelAt("a", "tiny"), "run": antiphon.ModelAt("b", "tiny"),
+			"both": {Targets: []antiphon.Target{{Upstream: "a", Model: "tiny", Weight: 1000}, {Upstream: "b", Model: "tiny", Priority: 2}}},
+		},
+	}
+	g := serveGateway(t, opts)
+	for model, relayed := range map[string]bool{"relayed": true, "run": false, "both": false} {
+		before := strings.Count(g.logs.String(), "relayed=true")
+		status, body := g.postJSON(t, `{"model":"`+model+`","input":"count to 3","store":false}`)
+		if got := strings.Count(g.logs.String(), "relayed=true") > before; status != 200 || !bytes.Contains(body, []byte("1 2 3")) || got != relayed {
+			t.Errorf("%s: relayed %t, got %d %s", model, got, status, body)
+		}
+	}
+	resp, err := g.Client().Post(g.URL+"/v1/embeddings", "application/json", strings.NewReader(`{"model":"run","input":"x"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if answer, _ := io.ReadAll(resp.Body); bytes.Contains(answer, []byte("model_not_found")) {
+		t.Errorf("embeddings did not pass: %s", answer)
+	}
+	opts.Upstreams["c"] = antiphon.Upstream{NoRelay: true}
+	if _, err := antiphon.New(opts); err == nil || !strings.Contains(err.Error(), `"c"`) {
+		t.Errorf("settings of nobody: %v", err)
+	}
+}
+
 // TestOtherAPIsPass: Chat Completions and embeddings go to the upstream of their
 // model as they came, whatever it is called here, and nowhere else.
 func TestOtherAPIsPass(t *testing.T) {

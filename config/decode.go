@@ -48,6 +48,12 @@ func (d *decoder) value(path, shape string, n ast.Node, v reflect.Value) {
 	switch {
 	case v.Type() == durationType:
 		d.duration(path, n, v)
+	case v.Kind() == reflect.Pointer: // nil is a default that is not zero
+		elem := reflect.New(v.Type().Elem())
+		d.value(path, shape, n, elem.Elem())
+		v.Set(elem)
+	case v.Kind() == reflect.Bool:
+		d.boolean(path, n, v)
 	case v.Kind() == reflect.String:
 		if s, ok := d.text(path, n); ok {
 			v.SetString(s)

@@ -93,6 +93,10 @@ func wordFor(typ reflect.Type) string {
 		return "any value"
 	}
 	switch typ.Kind() {
+	case reflect.Pointer:
+		return wordFor(typ.Elem())
+	case reflect.Bool:
+		return "true or false"
 	case reflect.Struct:
 		return "mapping"
 	case reflect.Slice:

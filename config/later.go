@@ -11,7 +11,6 @@ var later = []string{
 	"tools",
 	"upstreams.*.command",
 	"upstreams.*.state",
-	"upstreams.*.relay",
 	"upstreams.*.sanitize",
 }
 

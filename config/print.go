@@ -60,6 +60,11 @@ func printed(v reflect.Value) any {
 		return flowJSON(value)
 	}
 	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+		return printed(v.Elem())
 	case reflect.String:
 		return orNil(escapeReferences(v.String()))
 	case reflect.Slice:

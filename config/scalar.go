@@ -33,6 +33,25 @@ func (d *decoder) text(path string, n ast.Node) (string, bool) {
 	return expanded, true
 }
 
+// boolean decodes true or false. Text is taken too, because a reference is text.
+func (d *decoder) boolean(path string, n ast.Node, v reflect.Value) {
+	switch n := n.(type) {
+	case *ast.BoolNode:
+		v.SetBool(n.Value)
+	case *ast.StringNode:
+		text, ok := d.text(path, n)
+		if !ok {
+			return
+		}
+		if text != "true" && text != "false" {
+			d.addf(path, "%q is neither true nor false", text)
+		}
+		v.SetBool(text == "true")
+	default:
+		d.addf(path, "must be true or false, not %s", kind(n))
+	}
+}
+
 func (d *decoder) duration(path string, n ast.Node, v reflect.Value) {
 	switch n.(type) {
 	case *ast.IntegerNode, *ast.FloatNode:

@@ -97,6 +97,10 @@ func (g *grammar) schema(t *testing.T, typ reflect.Type) object {
 		return object{"type": []string{"object", "null"}, "additionalProperties": g.schema(t, typ.Elem())}
 	case reflect.Slice:
 		return object{"type": []string{"array", "null"}, "items": g.schema(t, typ.Elem())}
+	case reflect.Pointer:
+		return g.schema(t, typ.Elem())
+	case reflect.Bool:
+		return object{"type": []string{"boolean", "string", "null"}, "pattern": `^(true|false)$|` + reference}
 	case reflect.Int, reflect.Int64:
 		return object{"type": []string{"integer", "string", "null"}, "pattern": `^[0-9]+$|` + reference}
 	}
@@ -177,6 +181,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"a key of later":         upstream + "state: { store: memory }",
 		"a protocol of later":    `upstreams: { a: { url: "http://h.test", protocol: codex } }`,
 		"no way to authenticate": `upstreams: { a: { url: "http://h.test", auth: basic } }`,
+		"neither true nor false": `upstreams: { a: { url: "http://h.test", relay: maybe } }`,
 		"no duration":            upstream + "timeouts: { idle: 5 minutes }",
 		"no limit":               upstream + "auth: { keys: [{ name: a, key: b, limits: { concurrent: 0 } }] }",
 		"a list as a model":      upstream + "models: { m: [a] }",

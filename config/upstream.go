@@ -30,6 +30,10 @@ type Upstream struct {
 	// OnMalformed is what happens when the upstream sends a frame that cannot be
 	// read.
 	OnMalformed OnMalformed `yaml:"on_malformed" default:"fail"`
+	// Relay is whether requests that ask for no memory may pass to the upstream byte
+	// for byte, if it speaks the Responses API and so do the other targets of their
+	// model. Left out, they may; false has all of them run by the gateway.
+	Relay *bool `yaml:"relay"`
 }
 
 // Protocol names what an upstream speaks.
@@ -85,6 +89,9 @@ func (u Upstream) Base() (*url.URL, error) {
 	base.Path, base.RawPath = trimSlash(base.Path), trimSlash(base.RawPath)
 	return base, nil
 }
+
+// Relays reports whether requests may pass to the upstream as they came.
+func (u Upstream) Relays() bool { return u.Relay == nil || *u.Relay }
 
 // Keys returns the upstream's credentials, one or several; none if it has none.
 func (u Upstream) Keys() []Secret {

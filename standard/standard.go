@@ -109,6 +109,7 @@ func assemble(ctx context.Context, c *config.Config, opts *Options) (*antiphon.O
 	}
 	return &antiphon.Options{
 		Drivers:        drivers,
+		Upstreams:      upstreamsOf(c),
 		Models:         models,
 		Rules:          rulesOf(c),
 		OutputMode:     antiphon.OutputMode(c.OutputMode),
@@ -219,6 +220,15 @@ func modelOf(m config.Model) antiphon.Model {
 		})
 	}
 	return out
+}
+
+// upstreamsOf is how the gateway is to treat the upstreams.
+func upstreamsOf(c *config.Config) map[string]antiphon.Upstream {
+	upstreams := map[string]antiphon.Upstream{}
+	for name, u := range c.Upstreams {
+		upstreams[name] = antiphon.Upstream{NoRelay: !u.Relays()}
+	}
+	return upstreams
 }
 
 // rulesOf are the rules of the configuration as the gateway takes them.

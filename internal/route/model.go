@@ -29,6 +29,13 @@ type Target struct {
 	Concurrent, RequestsPerMinute int
 }
 
+// An Upstream is how the router treats one. The zero value suits most.
+type Upstream struct {
+	// NoRelay has requests for models of the upstream run, never relayed. Those of
+	// APIs that the gateway cannot run are relayed all the same.
+	NoRelay bool
+}
+
 // A Model is what a name that clients use stands for.
 type Model struct {
 	// Targets are where its turns go. There must be one.

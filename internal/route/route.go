@@ -30,6 +30,9 @@ import (
 type Options struct {
 	// Limits bound every turn.
 	Limits upstream.Limits
+	// Upstreams say how upstreams are treated, by name. One without an entry has
+	// the zero value.
+	Upstreams map[string]Upstream
 	// Health says when targets are ejected.
 	Health Health
 	// Previous is the router that this one takes over from: what it knows of
@@ -80,6 +83,11 @@ func New(drivers map[string]upstream.Driver, models map[string]Model, opts *Opti
 	for name, d := range drivers {
 		r.upstreams[name] = upstream.Guard(d, opts.Limits)
 	}
+	for name := range opts.Upstreams {
+		if drivers[name] == nil {
+			return nil, fmt.Errorf("there are settings for an upstream %q, which is not there", name)
+		}
+	}
 	for name, m := range models {
 		p, err := r.pool(m, opts)
 		if err == nil {
@@ -108,7 +116,7 @@ func (r *Router) pool(m Model, opts *Options) (*pool, error) {
 			return nil, fmt.Errorf("there is no upstream %q", t.Upstream)
 		}
 		t.Weight, t.Priority = cmp.Or(t.Weight, 1), cmp.Or(t.Priority, 1)
-		p.targets = append(p.targets, &target{Target: t, driver: d, state: r.state(stateKey{t.Upstream, t.Model}, opts)})
+		p.targets = append(p.targets, &target{Target: t, settings: opts.Upstreams[t.Upstream], driver: d, state: r.state(stateKey{t.Upstream, t.Model}, opts)})
 	}
 	return p, nil
 }

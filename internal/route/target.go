@@ -51,7 +51,8 @@ const enoughRequests = 20
 // target is a target of one router with its state.
 type target struct {
 	Target
-	driver upstream.Driver
+	settings Upstream
+	driver   upstream.Driver
 	*state
 }
 
