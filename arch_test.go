@@ -43,7 +43,7 @@ var layers = []row{
 	{layer: 0, pkg: "config", why: "a file becomes a value; what is built from it is decided in standard"},
 	{layer: 0, pkg: "internal/sse", why: "framing does not know what the events mean"},
 	{layer: 0, pkg: "internal/seal", why: "sealed envelopes carry bytes"},
-	{layer: 0, pkg: "internal/netguard", planned: true, why: "guarded dialling knows addresses only"},
+	{layer: 0, pkg: "internal/netguard", why: "guarded dialling knows addresses only"},
 
 	{layer: 1, pkg: "upstream", imports: []string{"responses"}, why: "a contract speaks the model and names no driver"},
 	{layer: 1, pkg: "store", imports: []string{"responses"}, why: "a contract speaks the model and names no backend"},
