@@ -91,7 +91,7 @@ var modules = []struct {
 	{"github.com/jackc/pgx/v5", []string{"store/pgstore"}, "PostgreSQL"},
 	{"github.com/pressly/goose/v3", []string{"store/pgstore"}, "migrations"},
 	{"github.com/redis/rueidis", []string{"store/redisstore"}, "Redis and Valkey"},
-	{"github.com/klauspost/compress", []string{"store/pgstore", "internal/server"}, "zstd for stored bodies; zstd and gzip for request bodies"},
+	{"github.com/klauspost/compress", []string{"store", "internal/server"}, "zstd for stored bodies; zstd and gzip for request bodies"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"tool/mcptool"}, "MCP"},
 	{"github.com/sony/gobreaker/v2", []string{"internal/route"}, "circuit breaker"},
 	{"golang.org/x/time", []string{"internal/route", "internal/server"}, "local limits, per target and per key"},

@@ -19,6 +19,7 @@ const (
 	PrefixCall           = "call_"
 	PrefixCompaction     = "cmp_"
 	PrefixToolSearchCall = "tsc_"
+	PrefixConversation   = "conv_"
 )
 
 // maxIDLength is what clients and servers accept (R17).
@@ -49,15 +50,31 @@ func RandomShard() uint16 {
 
 // Shard returns the shard of an id made by [NewID], and false for any other.
 func Shard(id string) (uint16, bool) {
-	_, digits, ok := strings.Cut(id, "_")
-	if !ok || len(digits) != 32 {
-		return 0, false
+	b, ok := IDBytes(id)
+	return binary.BigEndian.Uint16(b[6:8]) & (Shards - 1), ok
+}
+
+// IDTime returns when an id was made by [NewID], to the millisecond, and the zero
+// time for any other.
+func IDTime(id string) time.Time {
+	b, ok := IDBytes(id)
+	if !ok {
+		return time.Time{}
 	}
-	b, err := hex.DecodeString(digits)
-	if err != nil || b[6]>>4 != 7 {
-		return 0, false
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:8]) >> 16))
+}
+
+// IDBytes returns the UUID in an id made by [NewID], and false for any other. The
+// digits are lower case: an id has one spelling.
+func IDBytes(id string) (b [16]byte, ok bool) {
+	_, digits, _ := strings.Cut(id, "_")
+	if len(digits) != 32 || strings.ToLower(digits) != digits {
+		return b, false
 	}
-	return binary.BigEndian.Uint16(b[6:8]) & (Shards - 1), true
+	if _, err := hex.Decode(b[:], []byte(digits)); err != nil || b[6]>>4 != 7 || b[8]>>6 != 2 {
+		return [16]byte{}, false
+	}
+	return b, true
 }
 
 // ValidID reports whether id may be shown to clients under prefix: right

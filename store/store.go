@@ -1,23 +1,44 @@
 // Package store is the contract of what the gateway keeps, and of the backends
-// that keep it. So far that is the [Log]: the ordered events of a response, from
-// which every reader is served.
+// that keep it.
+//
+//   - A [Store] remembers: [Responses] and their chains, [Conversations] and their
+//     items. What it has acknowledged is there for every replica.
+//   - A [Log] holds the ordered events of a response, from which every reader is
+//     served.
 //
 // The owner is an argument of every method and part of every key: the id of
 // somebody else's response and an id that does not exist are the same
-// [ErrNotFound].
+// [ErrNotFound]. What a response is made of lies in its [Record] in the form in
+// which clients get it, so that a backend needs to know nothing of the model.
+//
+// # How responses hang together
+//
+// A record holds only what its request added: its new input items and its output.
+// Its [Link] names the record that it continues, so a context is a walk over
+// links, oldest first:
+//
+//	resp_1 {input, output} ◄─ resp_2 {input, output} ◄─ resp_3 {input, output}
+//
+// Records are kept for the retention after they were made, and as ancestors for
+// half as long again ([Kept]). A response that would continue something older
+// than half the retention ([MayLink]) takes its context along as its own instead
+// of linking; so what is dropped is never missed.
+//
+// # Time
+//
+// When a response was made is part of its id. Backends compare it with one clock,
+// which they are given.
 package store
 
 import (
 	"context"
 	"errors"
-	"iter"
-
-	"github.com/antiphon-dev/antiphon/responses"
+	"time"
 )
 
 // Errors that callers tell apart.
 var (
-	// ErrNotFound: there is no such response for this owner.
+	// ErrNotFound: there is no such thing for this owner.
 	ErrNotFound = errors.New("store: not found")
 	// ErrPurged: events that were asked for are no longer kept.
 	ErrPurged = errors.New("store: events no longer kept")
@@ -27,41 +48,36 @@ var (
 	ErrStalled = errors.New("store: the reader has stalled")
 	// ErrGap: the entries do not follow what the log has.
 	ErrGap = errors.New("store: entries out of sequence")
+	// ErrLinkGone: what a new record continues is not there any more.
+	ErrLinkGone = errors.New("store: the linked response is gone")
+	// ErrTooLong: a chain or a conversation is beyond what the caller allows.
+	ErrTooLong = errors.New("store: too long")
+	// ErrUnavailable: the backend does not answer. Whether a write took effect is
+	// then unknown, and it may be sent again as it was.
+	ErrUnavailable = errors.New("store: unavailable")
 )
 
-// An Entry is one event of a response as it goes to clients.
-type Entry struct {
-	// Seq is the event's sequence number.
-	Seq int64
-	// Type is the event's type, so that readers need not decode Data.
-	Type responses.EventType
-	// Data is the event, encoded once for all readers.
-	Data []byte
+// A Store remembers. It is safe for concurrent use.
+type Store interface {
+	Responses
+	Conversations
+	// Ready reports whether a write has a chance now, so that nobody pays for an
+	// answer that cannot be kept. A backend that has just succeeded need not be
+	// asked again.
+	Ready(ctx context.Context) error
+	// Close releases what the store holds. No other call may be running.
+	Close() error
 }
 
-// A Log keeps the events of responses in order. It is safe for concurrent use.
-type Log interface {
-	// Append adds entries to the log of a response, whose sequence numbers go
-	// from first on without gaps. The first append, with first 0, makes the log.
-	// It copies what it keeps. A log that is bounded by its reader blocks until
-	// there is room, ctx ends, or the reader has stalled (ErrStalled); the last
-	// words of a response, an error and the terminal entry, never wait.
-	//
-	// epoch names the writer: an append with an older epoch than the log has seen
-	// is refused with ErrFenced, one that leaves a gap or repeats with ErrGap.
-	// cancelled reports that somebody asked for the response to be cancelled.
-	Append(ctx context.Context, owner, id string, epoch, first int64, entries []Entry) (cancelled bool, err error)
+// DefaultRetention is how long responses are kept if nobody says otherwise.
+const DefaultRetention = 30 * 24 * time.Hour
 
-	// Follow yields the entries of a response numbered above after, in batches
-	// of what is ready, and ends after the terminal entry. An empty batch means
-	// that nothing has come for a while; readers use it to keep their connection
-	// alive. A batch is valid until the next one.
-	//
-	// after comes from clients and may be anything; it fails at once with
-	// ErrPurged if an entry above it was dropped. An error comes at most once and
-	// is last; when ctx ends, it is the context's cause.
-	Follow(ctx context.Context, owner, id string, after int64) iter.Seq2[[]Entry, error]
+// Kept is how long a record is kept in all: the retention, in which it can be
+// found, and half as long again, in which younger ones may still build on it.
+func Kept(retention time.Duration) time.Duration { return retention + retention/2 }
 
-	// Drop forgets the log of a response. It is not an error if there is none.
-	Drop(ctx context.Context, owner, id string) error
+// MayLink reports whether a record that is made now may continue a chain whose
+// oldest member is from the given time: that must outlive the record.
+func MayLink(oldest, now time.Time, retention time.Duration) bool {
+	return now.Sub(oldest) < retention/2
 }

@@ -1,0 +1,65 @@
+package memstore_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/store"
+	"github.com/antiphon-dev/antiphon/store/memstore"
+	"github.com/antiphon-dev/antiphon/store/storetest"
+)
+
+// TestStore runs the contract's suite (R40, R41).
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.RunStore(t, func(t *testing.T, retention time.Duration, now func() time.Time) store.Store {
+		return memstore.NewStore(&memstore.StoreOptions{Retention: retention, Now: now})
+	})
+}
+
+// TestStoreIsBounded: what was not used for the longest time goes first, visibly,
+// and a chain is kept whole or not at all (R40, R41).
+func TestStoreIsBounded(t *testing.T) {
+	t.Parallel()
+	s := memstore.NewStore(&memstore.StoreOptions{Bytes: 100 << 10})
+	put := func(parent *store.Record) *store.Record {
+		r := &store.Record{ID: responses.NewID(responses.PrefixResponse, 0, time.Now()), Status: responses.StatusCompleted}
+		if parent != nil {
+			r.Link = store.Link{ID: parent.ID, Items: 1}
+		}
+		r.Output = []store.Item{{ID: "msg_" + r.ID, Data: fmt.Appendf(nil, `{"text":"%0400d"}`, 1)}}
+		if err := s.Create(t.Context(), "o", r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	root := put(nil)
+	last := root
+	for range 20 {
+		last = put(last)
+	}
+	for range 1000 {
+		put(nil)
+		if _, err := s.Get(t.Context(), "o", last.ID); err != nil {
+			t.Fatal("a response in use was evicted")
+		}
+		if _, err := s.Chain(t.Context(), "o", last.ID, store.Caps{Depth: 100, Bytes: 1 << 20}); err != nil {
+			t.Fatalf("its chain was cut: %v", err)
+		}
+	}
+	stats := s.Stats()
+	if stats.Bytes > 100<<10 || stats.EvictedResponses < 800 || int64(stats.Responses)+stats.EvictedResponses != 1021 {
+		t.Errorf("%+v", stats)
+	}
+	for range 1000 {
+		put(nil)
+	}
+	if _, err := s.Chain(t.Context(), "o", last.ID, store.Caps{Depth: 100, Bytes: 1 << 20}); err == nil {
+		t.Error("what nobody used is still there")
+	}
+	if stats := s.Stats(); stats.Bytes > 100<<10 || stats.Bytes < 0 {
+		t.Errorf("%+v", stats)
+	}
+}
