@@ -89,6 +89,8 @@ type TurnEnd struct {
 	Usage *Usage
 	// Losses are those that only the answer revealed.
 	Losses []Loss
+	// Stripped is what was taken out of the answer, where it is sanitized.
+	Stripped []Loss
 	// Upstream is the response object of an upstream that has one: what it
 	// says beyond what we own reaches the client.
 	Upstream *Response

@@ -49,9 +49,9 @@ func checkRefusal(t *testing.T, err error) {
 	}
 }
 
-// FuzzDecodeRequest: no body panics; a refusal is an *Error with a known code;
-// what is accepted encodes to something that decodes to the same.
-func FuzzDecodeRequest(f *testing.F) {
+// seedRequests are bodies to begin with.
+func seedRequests(f *testing.F) {
+	f.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "requests", "*.json"))
 	if err != nil || len(files) == 0 {
 		f.Fatalf("no seeds: %v", err)
@@ -73,6 +73,12 @@ func FuzzDecodeRequest(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+}
+
+// FuzzDecodeRequest: no body panics; a refusal is an *Error with a known code;
+// what is accepted encodes to something that decodes to the same.
+func FuzzDecodeRequest(f *testing.F) {
+	seedRequests(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		limits := &responses.Limits{Bytes: 1 << 20}
 		r, err := responses.DecodeRequest(body, limits)
