@@ -40,6 +40,15 @@ const (
 	EventSummaryDelta     EventType = "response.reasoning_summary_text.delta"
 	EventSummaryDone      EventType = "response.reasoning_summary_text.done"
 
+	EventMCPListInProgress EventType = "response.mcp_list_tools.in_progress"
+	EventMCPListCompleted  EventType = "response.mcp_list_tools.completed"
+	EventMCPListFailed     EventType = "response.mcp_list_tools.failed"
+	EventMCPCallInProgress EventType = "response.mcp_call.in_progress"
+	EventMCPArgumentsDelta EventType = "response.mcp_call_arguments.delta"
+	EventMCPArgumentsDone  EventType = "response.mcp_call_arguments.done"
+	EventMCPCallCompleted  EventType = "response.mcp_call.completed"
+	EventMCPCallFailed     EventType = "response.mcp_call.failed"
+
 	// EventTurnEnd never reaches a client: it is how a driver ends a turn.
 	EventTurnEnd EventType = "antiphon:turn_end"
 )
@@ -123,6 +132,7 @@ const (
 	classDelta
 	classTextDone
 	classAnnotation
+	classProgress // of an item that a server runs by itself
 )
 
 // shape says which members an event type has on the wire and what it does.
@@ -169,4 +179,13 @@ var shapes = map[EventType]shape{
 	EventArgumentsDone:    {class: classTextDone, text: "arguments", item: TypeFunctionCall},
 	EventCustomInputDelta: {class: classDelta, text: "delta", item: TypeCustomToolCall},
 	EventCustomInputDone:  {class: classTextDone, text: "input", item: TypeCustomToolCall},
+
+	EventMCPListInProgress: {class: classProgress, item: TypeMCPListTools},
+	EventMCPListCompleted:  {class: classProgress, item: TypeMCPListTools},
+	EventMCPListFailed:     {class: classProgress, item: TypeMCPListTools},
+	EventMCPCallInProgress: {class: classProgress, item: TypeMCPCall},
+	EventMCPArgumentsDelta: {class: classDelta, text: "delta", item: TypeMCPCall},
+	EventMCPArgumentsDone:  {class: classTextDone, text: "arguments", item: TypeMCPCall},
+	EventMCPCallCompleted:  {class: classProgress, item: TypeMCPCall},
+	EventMCPCallFailed:     {class: classProgress, item: TypeMCPCall},
 }

@@ -12,6 +12,7 @@ import (
 //	item:    output_item.added → content … → output_item.done
 //	content: part.added → delta … → text.done → part.done
 //	call:    arguments.delta … → arguments.done, without parts
+//	         a call that the server runs: progress before, between and after
 //
 // Indexes count from zero without gaps, the response and its items keep their
 // ids, done events carry what was said before, an incomplete item is the last
@@ -120,6 +121,9 @@ func (g *Grammar) Check(ev *Event) error {
 		return g.itemAdded(ev)
 	case classOther:
 		return nil
+	}
+	if g.turn && (sh.item == TypeMCPCall || sh.item == TypeMCPListTools) {
+		return nil // what an upstream runs by itself, it tells in its own way
 	}
 	it := g.open[ev.OutputIndex]
 	switch {
@@ -276,6 +280,8 @@ func (g *Grammar) saidAs(open *openItem, done Item) error {
 		same = inCall(it.Arguments)
 	case *CustomToolCall:
 		same = inCall(it.Input)
+	case *MCPCall:
+		same = inCall(it.Arguments)
 	}
 	if !same {
 		return fmt.Errorf("its text is not what the events before said")
@@ -298,6 +304,9 @@ func (g *Grammar) content(it *openItem, sh shape, ev *Event) error {
 	if sh.item != "" {
 		if it.typ != sh.item {
 			return fmt.Errorf("it belongs to a %s, but item %d is a %s", sh.item, ev.OutputIndex, it.typ)
+		}
+		if sh.class == classProgress {
+			return nil
 		}
 		if it.part == nil { // the item's own text begins with its first event
 			it.part = g.newPart(sh.index, 0, "")
@@ -341,7 +350,7 @@ func (g *Grammar) partAdded(it *openItem, sh shape, ev *Event) error {
 	switch {
 	case ev.Part == nil:
 		return fmt.Errorf("no part in it")
-	case it.typ == TypeFunctionCall || it.typ == TypeCustomToolCall:
+	case it.typ == TypeFunctionCall || it.typ == TypeCustomToolCall || it.typ == TypeMCPCall:
 		return fmt.Errorf("item %d is a %s, which has no parts", ev.OutputIndex, it.typ)
 	case it.part != nil:
 		return fmt.Errorf("part %d is still open", it.part.at)

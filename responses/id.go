@@ -20,6 +20,9 @@ const (
 	PrefixCompaction     = "cmp_"
 	PrefixToolSearchCall = "tsc_"
 	PrefixConversation   = "conv_"
+	PrefixMCPListTools   = "mcpl_"
+	PrefixMCPCall        = "mcp_"
+	PrefixMCPApproval    = "mcpr_"
 )
 
 // maxIDLength is what clients and servers accept (R17).
@@ -108,6 +111,12 @@ func ItemPrefix(typ string) string {
 		return PrefixCompaction
 	case TypeToolSearchCall:
 		return PrefixToolSearchCall
+	case TypeMCPListTools:
+		return PrefixMCPListTools
+	case TypeMCPCall:
+		return PrefixMCPCall
+	case TypeMCPApprovalRequest:
+		return PrefixMCPApproval
 	}
 	return ""
 }

@@ -238,6 +238,14 @@ func newItem(typ string) Item {
 		return new(ToolSearchCall)
 	case TypeToolSearchOutput:
 		return new(ToolSearchOutput)
+	case TypeMCPListTools:
+		return new(MCPListTools)
+	case TypeMCPCall:
+		return new(MCPCall)
+	case TypeMCPApprovalRequest:
+		return new(MCPApprovalRequest)
+	case TypeMCPApprovalResponse:
+		return new(MCPApprovalResponse)
 	}
 	return nil
 }
@@ -284,6 +292,8 @@ func ItemStatus(it Item) Status {
 	case *ToolSearchCall:
 		return it.Status
 	case *ToolSearchOutput:
+		return it.Status
+	case *MCPCall:
 		return it.Status
 	case *UnknownItem:
 		return Status(stringMember(it.Raw, "status"))

@@ -27,11 +27,13 @@ var implementations = []any{
 	responses.CustomToolCall{}, responses.CustomToolCallOutput{}, responses.Reasoning{},
 	responses.ItemReference{}, responses.Compaction{}, responses.CompactionTrigger{},
 	responses.AdditionalTools{}, responses.ToolSearchCall{}, responses.ToolSearchOutput{}, responses.UnknownItem{},
+	responses.MCPListTools{}, responses.MCPCall{}, responses.MCPApprovalRequest{}, responses.MCPApprovalResponse{},
 
 	responses.InputText{}, responses.InputImage{}, responses.InputFile{}, responses.OutputText{},
 	responses.Refusal{}, responses.SummaryText{}, responses.ReasoningText{}, responses.UnknownPart{},
 
 	responses.FunctionTool{}, responses.CustomTool{}, responses.NamespaceTool{}, responses.ToolSearch{}, responses.UnknownTool{},
+	responses.MCPTool{},
 }
 
 // notKept are structs without a place for unknown members, and why.

@@ -86,6 +86,8 @@ func newTool(typ string) Tool {
 		return new(NamespaceTool)
 	case TypeToolSearch:
 		return new(ToolSearch)
+	case TypeMCP:
+		return new(MCPTool)
 	}
 	return nil
 }
@@ -108,8 +110,10 @@ type ToolChoice struct {
 	Mode string `json:"mode"`
 	// Type is the object's type, "" if the wire had a word.
 	Type string `json:"type"`
-	// Name is the one tool that an object of type function or custom names.
+	// Name is the one tool that an object of type function, custom or mcp names.
 	Name string `json:"name"`
+	// ServerLabel is the server that an object of type mcp names.
+	ServerLabel string `json:"server_label"`
 	// Tools are the tools of an allowed_tools object.
 	Tools []ToolRef `json:"tools"`
 	// Raw is the object as it came, nil if the choice was built in Go.
@@ -126,17 +130,19 @@ const (
 
 // ToolRef names a tool of the request.
 type ToolRef struct {
-	Type  string         `json:"type"`
-	Name  string         `json:"name,omitzero"`
-	Extra jsontext.Value `json:",embed"`
+	Type        string         `json:"type"`
+	Name        string         `json:"name,omitzero"`
+	ServerLabel string         `json:"server_label,omitzero"`
+	Extra       jsontext.Value `json:",embed"`
 }
 
 type toolChoiceObject struct {
-	Type  string         `json:"type"`
-	Name  string         `json:"name,omitzero"`
-	Mode  string         `json:"mode,omitzero"`
-	Tools []ToolRef      `json:"tools,omitempty"`
-	Extra jsontext.Value `json:",embed"`
+	Type        string         `json:"type"`
+	Name        string         `json:"name,omitzero"`
+	ServerLabel string         `json:"server_label,omitzero"`
+	Mode        string         `json:"mode,omitzero"`
+	Tools       []ToolRef      `json:"tools,omitempty"`
+	Extra       jsontext.Value `json:",embed"`
 }
 
 // UnmarshalJSONFrom accepts a word or an object.
@@ -153,7 +159,7 @@ func (c *ToolChoice) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if err := json.Unmarshal(raw, &o); err != nil {
 		return underPointer(dec.StackPointer(), err)
 	}
-	*c = ToolChoice{Mode: o.Mode, Type: o.Type, Name: o.Name, Tools: o.Tools, Raw: raw.Clone()}
+	*c = ToolChoice{Mode: o.Mode, Type: o.Type, Name: o.Name, ServerLabel: o.ServerLabel, Tools: o.Tools, Raw: raw.Clone()}
 	if o.Type == TypeAllowedTools && o.Mode == "" {
 		// The echo must have a mode where the request may leave it out.
 		c.Mode = ToolChoiceAuto
@@ -168,7 +174,7 @@ func (c ToolChoice) MarshalJSONTo(enc *jsontext.Encoder) error {
 	case c.Type == "":
 		return enc.WriteToken(jsontext.String(c.Mode))
 	case c.Raw == nil:
-		return json.MarshalEncode(enc, &toolChoiceObject{Type: c.Type, Name: c.Name, Mode: c.Mode, Tools: c.Tools})
+		return json.MarshalEncode(enc, &toolChoiceObject{Type: c.Type, Name: c.Name, ServerLabel: c.ServerLabel, Mode: c.Mode, Tools: c.Tools})
 	default:
 		return enc.WriteValue(c.Raw)
 	}

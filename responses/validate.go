@@ -86,6 +86,12 @@ func validateItem(at string, it Item) error {
 		return validateTools(at+".tools", it.Tools)
 	case *ToolSearchOutput:
 		return validateTools(at+".tools", it.Tools)
+	case *MCPCall:
+		return required(at, "server_label", it.ServerLabel, "name", it.Name)
+	case *MCPApprovalRequest:
+		return required(at, "id", it.ID, "server_label", it.ServerLabel, "name", it.Name)
+	case *MCPApprovalResponse:
+		return required(at, "approval_request_id", it.ApprovalRequestID)
 	}
 	return nil
 }
@@ -213,8 +219,22 @@ func validateTool(at string, t Tool) error {
 			return err
 		}
 		return validateTools(at+".tools", t.Tools)
+	case *MCPTool:
+		return t.validate(at)
 	case *UnknownTool:
 		return required(at, "type", t.Name)
+	}
+	return nil
+}
+
+var serverLabel = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+
+func (t *MCPTool) validate(at string) error {
+	if !serverLabel.MatchString(t.ServerLabel) {
+		return InvalidParam(CodeInvalidValue, at+".server_label", "Needs a letter, then at most 63 letters, digits, _ or -.")
+	}
+	if a := t.RequireApproval; a != nil && a.Mode != "" && a.Mode != ApprovalAlways && a.Mode != ApprovalNever {
+		return InvalidParam(CodeInvalidValue, at+".require_approval", "Must be always, never or an object, not %q.", a.Mode)
 	}
 	return nil
 }
