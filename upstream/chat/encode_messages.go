@@ -36,7 +36,8 @@ type calledBy struct {
 // messages encodes the instructions and the input.
 func (e *encoder) messages() error {
 	h := &history{calls: map[string]calledBy{}}
-	for i, it := range e.req.Input.Items {
+	everyone := func(responses.Item) bool { return true } // whoever ran it: no chat server did
+	for i, it := range upstream.AsFunctions(e.req.Input.Items, everyone, upstream.HostedFunction) {
 		if err := e.item(h, fmt.Sprintf("input[%d]", i), it); err != nil {
 			return err
 		}
