@@ -47,7 +47,7 @@ var layers = []row{
 
 	{layer: 1, pkg: "upstream", imports: []string{"responses"}, why: "a contract speaks the model and names no driver"},
 	{layer: 1, pkg: "store", imports: []string{"responses"}, why: "a contract speaks the model and names no backend"},
-	{layer: 1, pkg: "tool", imports: []string{"responses"}, planned: true, why: "a contract speaks the model and names no tool"},
+	{layer: 1, pkg: "tool", imports: []string{"responses"}, why: "a contract speaks the model and names no tool"},
 
 	{layer: 2, pkg: "upstream/*", imports: with(base, "upstream"), why: "one protocol each: N drivers are N packages"},
 	{layer: 2, pkg: "store/*", imports: with(base, "store"), why: "one engine each"},
