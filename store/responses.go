@@ -46,7 +46,8 @@ type Record struct {
 	// Oldest when the oldest of them was made; its own time if it is alone.
 	Depth  int
 	Oldest time.Time
-	// Conversation is the conversation that the response belongs to, "" if none.
+	// Conversation is the conversation of the same owner and shard that the response
+	// belongs to, "" if none.
 	Conversation string
 	// Head is the response object without its output.
 	Head jsontext.Value

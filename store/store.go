@@ -61,10 +61,10 @@ var (
 type Store interface {
 	Responses
 	Conversations
-	// Ready reports whether a write has a chance now, so that nobody pays for an
-	// answer that cannot be kept. A backend that has just succeeded need not be
-	// asked again.
-	Ready(ctx context.Context) error
+	// Ready reports whether a write to the shard has a chance now, so that nobody
+	// pays for an answer that cannot be kept. A backend that has just succeeded
+	// need not be asked again.
+	Ready(ctx context.Context, shard uint16) error
 	// Close releases what the store holds. No other call may be running.
 	Close() error
 }

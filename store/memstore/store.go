@@ -111,7 +111,7 @@ func (s *Store) Stats() Stats {
 }
 
 // Ready implements [store.Store]: memory is always there.
-func (s *Store) Ready(context.Context) error { return nil }
+func (s *Store) Ready(context.Context, uint16) error { return nil }
 
 // Close implements [store.Store].
 func (s *Store) Close() error { return nil }

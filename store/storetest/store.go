@@ -182,7 +182,8 @@ func returnsWhatWasCreated(b *bench) {
 	if diff := cmp.Diff(r, got, asKept, cmpopts.IgnoreFields(store.Record{}, "Marks")); diff != "" {
 		b.Errorf("record (-want +got):\n%s", diff)
 	}
-	b.must(b.Ready(b.Context()))
+	shard, _ := responses.Shard(r.ID)
+	b.must(b.Ready(b.Context(), shard))
 }
 
 // A write whose answer was lost is sent again.
