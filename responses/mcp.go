@@ -115,9 +115,10 @@ type MCPFilter struct {
 	ToolNames []string `json:"tool_names"`
 	// ReadOnly, if not nil, is whether the tools are those that say of themselves
 	// that they change nothing, or those that do not.
-	ReadOnly *bool `json:"read_only"`
-	// Raw is the filter as it came, nil if it was built in Go.
-	Raw jsontext.Value `json:",embed"`
+	ReadOnly *bool          `json:"read_only"`
+	Extra    jsontext.Value `json:",embed"`
+
+	list bool // it was a list on the wire
 }
 
 // Matches reports whether the filter names a tool. A nil filter names none.
@@ -141,27 +142,26 @@ func (f *MCPFilter) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if err != nil {
 		return err
 	}
-	if raw.Kind() == '[' {
-		f.ToolNames = []string{}
-		err = json.Unmarshal(raw, &f.ToolNames)
+	var o mcpFilterObject
+	if f.list = raw.Kind() == '['; f.list {
+		o.ToolNames = []string{}
+		err = json.Unmarshal(raw, &o.ToolNames)
 	} else {
-		var o mcpFilterObject
 		err = json.Unmarshal(raw, &o)
-		f.ToolNames, f.ReadOnly = o.ToolNames, o.ReadOnly
 	}
 	if err != nil {
 		return underPointer(dec.StackPointer(), err)
 	}
-	f.Raw = raw.Clone()
+	f.ToolNames, f.ReadOnly, f.Extra = o.ToolNames, o.ReadOnly, o.Extra
 	return nil
 }
 
-// MarshalJSONTo writes the filter as it came.
+// MarshalJSONTo writes the filter as it came: as a list or as an object.
 func (f MCPFilter) MarshalJSONTo(enc *jsontext.Encoder) error {
-	if f.Raw != nil {
-		return enc.WriteValue(f.Raw)
+	if f.list {
+		return json.MarshalEncode(enc, f.ToolNames)
 	}
-	return json.MarshalEncode(enc, &mcpFilterObject{ToolNames: f.ToolNames, ReadOnly: f.ReadOnly})
+	return json.MarshalEncode(enc, &mcpFilterObject{ToolNames: f.ToolNames, ReadOnly: f.ReadOnly, Extra: f.Extra})
 }
 
 // The words of an [MCPApproval].
@@ -173,11 +173,10 @@ const (
 // MCPApproval says which calls need the client's approval. On the wire it is one of
 // the words always and never, or an object with a filter for each.
 type MCPApproval struct {
-	Mode   string     `json:"mode"` // the word; "" if the wire had an object
-	Always *MCPFilter `json:"always"`
-	Never  *MCPFilter `json:"never"`
-	// Raw is the object as it came, nil if it was built in Go.
-	Raw jsontext.Value `json:",embed"`
+	Mode   string         `json:"-"` // the word; "" if the wire had an object
+	Always *MCPFilter     `json:"always"`
+	Never  *MCPFilter     `json:"never"`
+	Extra  jsontext.Value `json:",embed"`
 }
 
 // Needs reports whether a call of a tool needs approval. What is not said is
@@ -212,19 +211,16 @@ func (a *MCPApproval) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if err := json.Unmarshal(raw, &o, dec.Options()); err != nil {
 		return underPointer(dec.StackPointer(), err)
 	}
-	*a = MCPApproval{Always: o.Always, Never: o.Never, Raw: raw.Clone()}
+	*a = MCPApproval{Always: o.Always, Never: o.Never, Extra: o.Extra}
 	return nil
 }
 
-// MarshalJSONTo writes the word, or the object as it came.
+// MarshalJSONTo writes the word or the object.
 func (a MCPApproval) MarshalJSONTo(enc *jsontext.Encoder) error {
-	switch {
-	case a.Mode != "":
+	if a.Mode != "" {
 		return enc.WriteToken(jsontext.String(a.Mode))
-	case a.Raw != nil:
-		return enc.WriteValue(a.Raw)
 	}
-	return json.MarshalEncode(enc, &mcpApprovalObject{Always: a.Always, Never: a.Never})
+	return json.MarshalEncode(enc, &mcpApprovalObject{Always: a.Always, Never: a.Never, Extra: a.Extra})
 }
 
 // Result is what the call came to, as the model is told: its content, its output,

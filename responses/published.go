@@ -28,8 +28,7 @@ var publishedMembers = map[reflect.Type][]string{
 	reflect.TypeFor[InputText]():            {"prompt_cache_breakpoint"},
 	reflect.TypeFor[InputImage]():           {"prompt_cache_breakpoint"},
 	reflect.TypeFor[InputFile]():            {"detail", "prompt_cache_breakpoint"},
-	reflect.TypeFor[ToolRef]():              {"server_label"},
-	reflect.TypeFor[ToolChoice]():           {"server_label"},
+	reflect.TypeFor[MCPTool]():              {"allowed_callers", "connector_id", "defer_loading", "server_description", "tunnel_id"},
 }
 
 // publishedItems are the members of items that this package has no struct for.
@@ -44,10 +43,6 @@ var publishedItems = map[string][]string{
 	"image_generation_call":   {"background", "output_format", "quality", "result", "revised_prompt", "size", "status"},
 	"local_shell_call":        {"action", "call_id", "status"},
 	"local_shell_call_output": {"call_id", "output", "status"},
-	"mcp_approval_request":    {"arguments", "name", "server_label"},
-	"mcp_approval_response":   {"approval_request_id", "approve", "reason"},
-	"mcp_call":                {"approval_request_id", "arguments", "error", "name", "output", "server_label", "status"},
-	"mcp_list_tools":          {"error", "server_label", "tools"},
 	"program":                 {"call_id", "code", "fingerprint"},
 	"program_output":          {"call_id", "result", "status"},
 	"shell_call":              {"action", "call_id", "caller", "created_by", "environment", "status"},
@@ -74,7 +69,7 @@ var publishedTools = map[string][]string{
 	"file_search":                   {"filters", "max_num_results", "ranking_options", "vector_store_ids"},
 	"image_generation":              imageMembers,
 	"local_shell":                   {},
-	"mcp":                           mcpMembers,
+	"mcp":                           {}, // only as a tool_choice: it has a struct
 	"programmatic_tool_calling":     {},
 	"shell":                         {"allowed_callers", "environment"},
 	"web_search":                    searchMembers,
@@ -88,10 +83,6 @@ var (
 	imageMembers  = []string{
 		"action", "background", "input_fidelity", "input_image_mask", "model", "moderation", "output_compression",
 		"output_format", "partial_images", "quality", "size",
-	}
-	mcpMembers = []string{
-		"allowed_callers", "allowed_tools", "authorization", "connector_id", "defer_loading", "headers", "require_approval",
-		"server_description", "server_label", "server_url", "tunnel_id",
 	}
 )
 

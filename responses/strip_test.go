@@ -135,7 +135,7 @@ func TestStripReachesEveryKind(t *testing.T) {
 		if kind.Type() == "" {
 			continue // the unknown kinds
 		}
-		object := fmt.Sprintf(`{"type":%q,"id":"i","call_id":"c","name":"n","role":"user","encrypted_content":"e","acme_secret":1}`, kind.Type())
+		object := fmt.Sprintf(`{"type":%q,"id":"i","call_id":"c","name":"n","role":"user","encrypted_content":"e","server_label":"s","approval_request_id":"a","acme_secret":1}`, kind.Type())
 		body := `{"model":"m","input":[` + object + `]}`
 		switch name := reflect.TypeOf(v).Name(); {
 		case strings.HasSuffix(name, "Tool") || name == "ToolSearch":
