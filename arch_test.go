@@ -43,6 +43,7 @@ var layers = []row{
 	{layer: 0, pkg: "config", why: "a file becomes a value; what is built from it is decided in standard"},
 	{layer: 0, pkg: "internal/sse", why: "framing does not know what the events mean"},
 	{layer: 0, pkg: "internal/seal", why: "sealed envelopes carry bytes"},
+	{layer: 0, pkg: "internal/stdiorpc", why: "carries calls to a process and back, whatever they mean"},
 	{layer: 0, pkg: "internal/netguard", why: "guarded dialling knows addresses only"},
 
 	{layer: 1, pkg: "upstream", imports: []string{"responses"}, why: "a contract speaks the model and names no driver"},
@@ -50,6 +51,7 @@ var layers = []row{
 	{layer: 1, pkg: "tool", imports: []string{"responses"}, why: "a contract speaks the model and names no tool"},
 
 	{layer: 2, pkg: "upstream/*", imports: with(base, "upstream"), why: "one protocol each: N drivers are N packages"},
+	{layer: 2, pkg: "upstream/codex", imports: with(base, "upstream", "internal/stdiorpc"), planned: true, why: "the one protocol that is spoken with a process"},
 	{layer: 2, pkg: "store/*", imports: with(base, "store"), why: "one engine each"},
 	{layer: 2, pkg: "tool/*", imports: with(base, "tool"), planned: true, why: "one way to run a tool each"},
 	{layer: 2, pkg: "upstream/upstreamtest", imports: with(base, "upstream", "internal/fakeupstream"), helper: true, why: "the suite that every driver passes"},

@@ -1,0 +1,14 @@
+//go:build !unix
+
+package stdiorpc
+
+import (
+	"os"
+	"os/exec"
+)
+
+// ownGroup does nothing: this system has no process groups.
+func ownGroup(*exec.Cmd) {}
+
+// killGroup kills the process.
+func killGroup(p *os.Process) { _ = p.Kill() } // it has ended: nothing to do
