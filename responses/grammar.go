@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"errors"
 	"fmt"
 	"hash/maphash"
 )
@@ -42,6 +43,38 @@ const (
 	grammarErrored              // an error event was seen: only failed may follow
 	grammarEnded
 )
+
+// What is wrong by the type of an event alone.
+var (
+	errAfterEnd   = errors.New("after the terminal event")
+	errNotRunning = errors.New("an item event before response.in_progress or after an error")
+	errNotHere    = errors.New("not legal here")
+)
+
+// after is the state after a lifecycle event, if that may come now.
+func (s grammarState) after(t EventType) (_ grammarState, legal bool) {
+	switch t {
+	case EventCreated:
+		return grammarCreated, s == grammarStart
+	case EventQueued:
+		return grammarQueued, s == grammarCreated
+	case EventInProgress:
+		return grammarRunning, s == grammarCreated || s == grammarQueued
+	case EventFailed:
+		return grammarEnded, s != grammarStart
+	default: // completed, incomplete
+		return grammarEnded, s == grammarRunning
+	}
+}
+
+// fail is what an error event does.
+func (s *grammarState) fail() error {
+	if *s == grammarStart || *s == grammarErrored {
+		return errNotHere
+	}
+	*s = grammarErrored
+	return nil
+}
 
 // openItem is an item between added and done.
 type openItem struct {
@@ -96,7 +129,7 @@ func (g *Grammar) Ended() bool { return g.state == grammarEnded }
 // grammar must not be used further.
 func (g *Grammar) Check(ev *Event) error {
 	if g.state == grammarEnded {
-		return fmt.Errorf("after the terminal event")
+		return errAfterEnd
 	}
 	if !g.turn {
 		if ev.Seq != g.next {
@@ -114,7 +147,7 @@ func (g *Grammar) Check(ev *Event) error {
 		return g.errorEvent()
 	}
 	if g.state != grammarRunning {
-		return fmt.Errorf("an item event before response.in_progress or after an error")
+		return errNotRunning
 	}
 	switch sh.class {
 	case classItemAdded:
@@ -143,29 +176,27 @@ func (g *Grammar) lifecycle(ev *Event) error {
 	if g.turn {
 		return fmt.Errorf("a lifecycle event within a turn")
 	}
+	next, legal := g.state.after(ev.Type)
 	switch {
 	case ev.Response == nil:
 		return fmt.Errorf("no response in it")
-	case ev.Type == EventCreated && g.state == grammarStart:
-		g.state, g.response = grammarCreated, ev.Response.ID
 	case g.state != grammarStart && ev.Response.ID != g.response:
 		return fmt.Errorf("the response's id is %q, but it was created as %q", ev.Response.ID, g.response)
-	case ev.Type == EventQueued && g.state == grammarCreated:
-		g.state = grammarQueued
-	case ev.Type == EventInProgress && (g.state == grammarCreated || g.state == grammarQueued):
-		g.state = grammarRunning
-	case ev.Type == EventFailed && g.state != grammarStart:
-		return g.failed(ev)
-	case (ev.Type == EventCompleted || ev.Type == EventIncomplete) && g.state == grammarRunning:
-		return g.finished(ev)
-	default:
-		return fmt.Errorf("not legal here")
+	case !legal:
+		return errNotHere
 	}
-	return nil
+	g.state, g.response = next, ev.Response.ID
+	switch {
+	case next != grammarEnded:
+		return nil
+	case ev.Type == EventFailed:
+		return g.failed(ev)
+	default:
+		return g.finished(ev)
+	}
 }
 
 func (g *Grammar) failed(ev *Event) error {
-	g.state = grammarEnded
 	if ev.Response.Status != StatusFailed || ev.Response.Error == nil {
 		return fmt.Errorf("the response's status is %q and its error is %v", ev.Response.Status, ev.Response.Error)
 	}
@@ -173,7 +204,6 @@ func (g *Grammar) failed(ev *Event) error {
 }
 
 func (g *Grammar) finished(ev *Event) error {
-	g.state = grammarEnded
 	want := StatusCompleted
 	if ev.Type == EventIncomplete {
 		want = StatusIncomplete
@@ -212,11 +242,10 @@ func (g *Grammar) turnEnd(ev *Event) error {
 }
 
 func (g *Grammar) errorEvent() error {
-	if g.turn || g.state == grammarStart || g.state == grammarErrored {
-		return fmt.Errorf("not legal here")
+	if g.turn {
+		return errNotHere
 	}
-	g.state = grammarErrored
-	return nil
+	return g.state.fail()
 }
 
 func (g *Grammar) itemAdded(ev *Event) error {
