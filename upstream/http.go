@@ -96,7 +96,7 @@ func NewClient() *http.Client {
 			IdleConnTimeout:        90 * time.Second,
 			ExpectContinueTimeout:  time.Second,
 			ForceAttemptHTTP2:      true,
-			ReadBufferSize:         2 << 10,
+			ReadBufferSize:         4 << 10,
 			WriteBufferSize:        1 << 10, // used once, for the headers
 			MaxResponseHeaderBytes: 256 << 10,
 			DisableCompression:     true,

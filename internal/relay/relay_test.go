@@ -50,7 +50,7 @@ func TestStreamPassesEveryByte(t *testing.T) {
 				continue // takes a while and shows nothing new
 			}
 			var out frameWriter
-			seen, err := relay.Stream(&out, noFlush, reader(text), relay.Rename{})
+			seen, err := relay.Stream(&out, noFlush, reader(text), relay.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestStreamPassesEveryByte(t *testing.T) {
 func TestRenameTouchesTheModelOnly(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	if _, err := relay.Stream(&out, noFlush, strings.NewReader(stream), relay.Rename{From: "big", To: "fast"}); err != nil {
+	if _, err := relay.Stream(&out, noFlush, strings.NewReader(stream), relay.Options{Rename: relay.Rename{From: "big", To: "fast"}}); err != nil {
 		t.Fatal(err)
 	}
 	want := strings.ReplaceAll(stream, `"model":"big"`, `"model":"fast"`)
@@ -91,17 +91,17 @@ func TestRenameTouchesTheModelOnly(t *testing.T) {
 func TestStreamEndsWithItsErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	if _, err := relay.Stream(io.Discard, noFlush, io.MultiReader(strings.NewReader("data: {}\n\n"), iotest.ErrReader(broken)), relay.Rename{}); !errors.Is(err, broken) {
+	if _, err := relay.Stream(io.Discard, noFlush, io.MultiReader(strings.NewReader("data: {}\n\n"), iotest.ErrReader(broken)), relay.Options{}); !errors.Is(err, broken) {
 		t.Errorf("reading: %v", err)
 	}
-	if _, err := relay.Stream(&frameWriter{err: broken}, noFlush, strings.NewReader(stream), relay.Rename{}); !errors.Is(err, broken) {
+	if _, err := relay.Stream(&frameWriter{err: broken}, noFlush, strings.NewReader(stream), relay.Options{}); !errors.Is(err, broken) {
 		t.Errorf("writing: %v", err)
 	}
-	if _, err := relay.Stream(io.Discard, func() error { return broken }, strings.NewReader(stream), relay.Rename{}); !errors.Is(err, broken) {
+	if _, err := relay.Stream(io.Discard, func() error { return broken }, strings.NewReader(stream), relay.Options{}); !errors.Is(err, broken) {
 		t.Errorf("flushing: %v", err)
 	}
 	endless := io.MultiReader(strings.NewReader("data: "), &endlessReader{})
-	if _, err := relay.Stream(io.Discard, noFlush, endless, relay.Rename{}); !errors.Is(err, sse.ErrLineTooLong) {
+	if _, err := relay.Stream(io.Discard, noFlush, endless, relay.Options{}); !errors.Is(err, sse.ErrLineTooLong) {
 		t.Errorf("a frame without an end: %v", err)
 	}
 }
@@ -121,9 +121,9 @@ func FuzzStream(f *testing.F) {
 	f.Add([]byte(stream))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var out bytes.Buffer
-		if _, err := relay.Stream(&out, noFlush, iotest.HalfReader(bytes.NewReader(text)), relay.Rename{}); err != nil || !bytes.Equal(out.Bytes(), text) {
+		if _, err := relay.Stream(&out, noFlush, iotest.HalfReader(bytes.NewReader(text)), relay.Options{}); err != nil || !bytes.Equal(out.Bytes(), text) {
 			t.Fatalf("got %q and %v", out.Bytes(), err)
 		}
-		_, _ = relay.Stream(io.Discard, noFlush, bytes.NewReader(text), relay.Rename{From: "a", To: "b"})
+		_, _ = relay.Stream(io.Discard, noFlush, bytes.NewReader(text), relay.Options{Rename: relay.Rename{From: "a", To: "b"}})
 	})
 }

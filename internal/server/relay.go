@@ -78,7 +78,7 @@ func (s *Server) relay(x *exchange, r relayRouter, head *responses.Head, path st
 	if upstream.Streams(answer.Response) {
 		x.WriteHeader(answer.StatusCode)
 		out := newClientStream(x, s.opts.WriteTimeout)
-		seen, err = relay.Stream(out, out.rc.Flush, answer.Body, rename)
+		seen, err = relay.Stream(out, out.rc.Flush, answer.Body, relay.Options{Rename: rename, Foreign: path != upstream.PathResponses})
 		defer x.cutUnless(seen.Last != "" || path != upstream.PathResponses && err == nil)
 	} else {
 		seen, err = x.passWhole(answer, rename)
