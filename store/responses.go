@@ -135,10 +135,10 @@ type Responses interface {
 	Create(ctx context.Context, owner string, r *Record) error
 
 	// Update replaces a response that has not ended by a later state of it: a step
-	// or the end. Link, Conversation, Context and Input stay as they were created.
-	// It fails with ErrFenced if the response was written with a newer epoch, or has
-	// ended in another way; an end that is repeated is no error. A conversation is
-	// treated as by Create.
+	// or the end. Link, with Depth and Oldest, Conversation, Context and Input stay as
+	// they were created. It fails with ErrFenced if the response was written with a
+	// newer epoch, or has ended in another way; an end that is repeated is no error. A
+	// conversation is treated as by Create.
 	Update(ctx context.Context, owner string, r *Record) error
 
 	// Get returns a response.

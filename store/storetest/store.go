@@ -70,6 +70,7 @@ func RunStore(t *testing.T, open func(t *testing.T, retention time.Duration, now
 		"ConversationsTakeResponses":     conversationsTakeResponses,
 		"ConversationsAreBounded":        conversationsAreBounded,
 		"CreatesConcurrentlyWithoutLoss": createsConcurrently,
+		"AnswersLikeTheModel":            answersLikeTheModel,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
