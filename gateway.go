@@ -226,6 +226,20 @@ func newGeneration(opts *Options, previous *route.Router) (*server.Generation, *
 // which should then call Close.
 func (g *Gateway) Handler() http.Handler { return g.server }
 
+// AdminOptions configures [Gateway.Admin].
+type AdminOptions = server.AdminOptions
+
+// Reload is what came of reading a configuration again, and Problem why it was
+// not taken over, for [AdminOptions].
+type (
+	Reload  = server.Reload
+	Problem = server.Problem
+)
+
+// Admin serves those who look after the gateway: health, reloads, and what is
+// mounted. It belongs on a listener of its own that clients do not reach.
+func (g *Gateway) Admin(opts *AdminOptions) http.Handler { return g.server.Admin(opts) }
+
 // Serve serves the API on l until ctx ends, then lets streams finish for the
 // drain time, and returns when all have ended. It closes l.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
@@ -308,8 +322,9 @@ func (g *Gateway) Close() error {
 	cancel()
 	_ = g.engine.Stop(now) // only reports that it had to cancel runs
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.closed = true
+	last := g.router
+	g.mu.Unlock() // a request that holds a generation may be waiting to reload
 	g.retired.Wait()
-	return g.router.Close()
+	return last.Close()
 }

@@ -139,3 +139,37 @@ func TestReloadCutsNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestReloadWhileClosing: a request that reloads, and so holds the configuration
+// that is being closed, neither waits for the end of that nor is waited for.
+func TestReloadWhileClosing(t *testing.T) {
+	t.Parallel()
+	options := func() *antiphon.Options {
+		return &antiphon.Options{Drivers: map[string]upstream.Driver{"parrot": parrot{}}, Log: memstore.NewWindow(nil), Logger: slog.New(slog.DiscardHandler)}
+	}
+	gw, err := antiphon.New(options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	h := gw.Admin(&antiphon.AdminOptions{Reload: func(context.Context) antiphon.Reload {
+		if err := gw.Reload(options()); err != nil {
+			t.Error(err)
+		}
+		go func() { closed <- gw.Close() }()
+		time.Sleep(20 * time.Millisecond) // let it begin
+		_ = gw.Reload(options())          // refused, unless Close is slow to begin
+		return antiphon.Reload{}
+	}})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/admin/reload", nil)
+	r.Host = "localhost"
+	go h.ServeHTTP(httptest.NewRecorder(), r)
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the gateway does not close")
+	}
+}

@@ -29,6 +29,9 @@ type Config struct {
 	// Listen is the address to serve on, host:port. Beyond loopback there must be
 	// keys under auth.
 	Listen string `yaml:"listen" default:"127.0.0.1:4100" reload:"no"`
+	// Admin is a second address, for those who look after the gateway; see
+	// operating.md.
+	Admin Admin `yaml:"admin"`
 	// Mode is what the gateway does with what it does not know.
 	Mode Mode `yaml:"mode" default:"transparent"`
 	// Auth says who may call. Without keys everybody may who reaches the address.

@@ -27,6 +27,7 @@ var goodFiles = map[string]func(c *config.Config){
 	},
 	"full": func(c *config.Config) {
 		c.Listen = "0.0.0.0:4100"
+		c.Admin = config.Admin{Listen: "0.0.0.0:4101", Key: "admin-team-a-0123456789", PProf: true}
 		c.Auth.Keys = []config.Key{
 			{
 				Name: "ci-2026", Key: "team-a-0123456789", Tenant: "team-a", Models: []string{"fast", "gpt-*"},

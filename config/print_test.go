@@ -58,6 +58,7 @@ func TestPrintIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Listen, want.Auth.Keys, want.SealKeys = config.DefaultListen, nil, nil
+	want.Admin = config.Admin{Listen: "127.0.0.1:4101", PProf: true}
 	for name, u := range want.Upstreams {
 		want.Upstreams[name] = config.Upstream{Protocol: u.Protocol, URL: u.URL, Auth: config.AuthNone, OnMalformed: u.OnMalformed}
 	}

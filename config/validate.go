@@ -18,6 +18,7 @@ func (c *Config) Validate() error { return c.problems().err("") }
 func (c *Config) problems() problems {
 	var p problems
 	checkListen(&p, cmp.Or(c.Listen, DefaultListen), len(c.Auth.Keys) > 0)
+	c.Admin.check(&p, c.Listen)
 	switch c.Mode {
 	case "", ModeTransparent:
 	case "strict":
@@ -67,20 +68,27 @@ func (c *Config) checkUpstreams(p *problems) {
 // checkListen refuses an address that other machines can reach: without keys
 // whoever reaches the gateway spends the owner's money.
 func checkListen(p *problems, addr string, hasKeys bool) {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		p.addf("listen", "%q is not an address; write host:port, such as %s", addr, DefaultListen)
-		return
-	}
-	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		p.addf("listen", "%q is not a port; use a number from 0 to 65535, such as 4100", port)
-		return
-	}
-	if !hasKeys && !isLoopback(host) {
+	host, port, ok := checkAddress(p, "listen", addr, DefaultListen)
+	if ok && !hasKeys && !isLoopback(host) {
 		p.addf("listen", "%s can be reached from other machines, and without keys whoever reaches it may use it; "+
 			"add auth.keys to the configuration file, or listen on %s if only this machine calls",
 			addr, net.JoinHostPort("127.0.0.1", port))
 	}
+}
+
+// checkAddress returns the parts of an address to listen on.
+func checkAddress(p *problems, path, addr, example string) (host, port string, ok bool) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		p.addf(path, "%q is not an address; write host:port, such as %s", addr, example)
+		return "", "", false
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		_, usual, _ := net.SplitHostPort(example)
+		p.addf(path, "%q is not a port; use a number from 0 to 65535, such as %s", port, usual)
+		return "", "", false
+	}
+	return host, port, true
 }
 
 func isLoopback(host string) bool {

@@ -38,6 +38,9 @@ type Options struct {
 	// list then goes to the first by name, and is reported, instead of being an
 	// error.
 	Discovered bool
+	// Known is what was learned of the upstreams before. One that does not answer
+	// now, and whose configuration has not changed, is taken for what it was.
+	Known *Report
 	// ProbeTime bounds the time that New asks upstreams. Zero means 2 s.
 	ProbeTime time.Duration
 	// Client sends requests to upstreams. Nil means the one of package upstream.
@@ -59,19 +62,26 @@ func New(ctx context.Context, c *config.Config, opts *Options) (*antiphon.Gatewa
 }
 
 // Reload makes c what new requests to g get; see [antiphon.Gateway.Reload]. If c
-// is not valid, nothing changes.
+// is not valid, or ctx ends, nothing changes.
 func Reload(ctx context.Context, g *antiphon.Gateway, c *config.Config, opts *Options) error {
 	o, err := assemble(ctx, c, opts)
 	if err != nil {
 		return err
 	}
+	if ctx.Err() != nil { // what was not learned in time would look like it is not there
+		return errors.Join(context.Cause(ctx), closeAll(o.Drivers))
+	}
 	if err := g.Reload(o); err != nil {
-		for _, d := range o.Drivers {
-			err = errors.Join(err, d.Close())
-		}
-		return err
+		return errors.Join(err, closeAll(o.Drivers))
 	}
 	return nil
+}
+
+func closeAll(drivers map[string]upstream.Driver) (err error) {
+	for _, d := range drivers {
+		err = errors.Join(err, d.Close())
+	}
+	return err
 }
 
 // assemble makes what c describes, asking the upstreams.
@@ -84,6 +94,7 @@ func assemble(ctx context.Context, c *config.Config, opts *Options) (*antiphon.O
 	}
 	s := surveyor{client: opts.Client, time: opts.ProbeTime}
 	report := &Report{Upstreams: s.survey(ctx, c)}
+	report.remember(opts.Known)
 	models, err := report.targets(c, opts.Discovered)
 	if opts.Report != nil {
 		opts.Report(report)

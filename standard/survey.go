@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 	"syscall"
@@ -37,6 +38,22 @@ type Upstream struct {
 	UpTo map[string]bool
 	// Err is why it lists none; nil if it answered. It can be shown.
 	Err error
+
+	asked config.Upstream // what the configuration said of it
+}
+
+// remember replaces what could not be learned now by what is known from before.
+func (r *Report) remember(known *Report) {
+	if known == nil {
+		return
+	}
+	for i, now := range r.Upstreams {
+		for _, before := range known.Upstreams {
+			if now.Err != nil && before.Err == nil && before.Name == now.Name && reflect.DeepEqual(before.asked, now.asked) {
+				r.Upstreams[i] = before
+			}
+		}
+	}
 }
 
 // A surveyor asks upstreams what they are. It is for one use.
@@ -70,7 +87,7 @@ func (s *surveyor) survey(ctx context.Context, c *config.Config) []Upstream {
 
 // ask learns what can be learned of one upstream.
 func (s *surveyor) ask(ctx context.Context, name string, u config.Upstream) Upstream {
-	found := Upstream{Name: name, URL: u.URL, Protocol: u.Protocol}
+	found := Upstream{Name: name, URL: u.URL, Protocol: u.Protocol, asked: u}
 	e, err := endpoint(u, s.client)
 	if err != nil {
 		found.Err = err

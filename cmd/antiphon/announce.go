@@ -18,6 +18,7 @@ type announcement struct {
 	settings *settings
 	report   *standard.Report
 	address  string // host:port, as clients reach it
+	admin    string // host:port for those who look after it, "" if there is none
 }
 
 // print writes the announcement for people. What upstreams say of themselves is
@@ -32,6 +33,9 @@ func (a *announcement) print(w io.Writer) {
 		fmt.Fprintf(&b, "  Note: %s\n", note)
 	}
 	fmt.Fprintf(&b, "\nListening on http://%s\n", a.address)
+	if a.admin != "" {
+		fmt.Fprintf(&b, "Admin on http://%s\n", a.admin)
+	}
 	if model := a.exampleModel(); model != "" {
 		fmt.Fprintf(&b, "\n  %s\n\n  %s\n\n", curlLine(a.address, model), sdkLine(a.address, model))
 	} else {
@@ -55,7 +59,11 @@ func (a *announcement) log(logger *slog.Logger) {
 	for _, note := range a.notes() {
 		logger.Warn(note)
 	}
-	logger.Info("listening", "address", a.address, "version", currentVersion())
+	attrs := []any{"address", a.address, "version", currentVersion()}
+	if a.admin != "" {
+		attrs = append(attrs, "admin", a.admin)
+	}
+	logger.Info("listening", attrs...)
 }
 
 func printUpstream(b *strings.Builder, u standard.Upstream) {

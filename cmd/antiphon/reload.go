@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,17 +19,24 @@ import (
 
 // watchTime is how often the configuration file is looked at. Reading it is what
 // works on every file system, also where a file is replaced by a link.
-const watchTime = time.Second
+const watchTime = 500 * time.Millisecond
+
+// reloadProbeTime bounds how long upstreams are asked at a reload: what a file
+// takes away, such as a key, must not wait for one that hangs.
+const reloadProbeTime = time.Second
 
 // A reloader keeps a running gateway to its configuration file.
 type reloader struct {
 	p       *program
 	flags   *serveFlags
 	path    string
-	first   *config.Config // what the gateway was started with
 	gateway *antiphon.Gateway
 	logger  *slog.Logger
-	seen    [sha256.Size]byte // the file as it was last looked at
+	seen    [sha256.Size]byte // the file as it was last looked at; belongs to run
+
+	mu      sync.Mutex // held while a configuration takes over from another
+	current *config.Config
+	report  *standard.Report // what is known of its upstreams
 }
 
 // run reloads on SIGHUP and when the file has changed, until ctx ends. A file
@@ -68,43 +76,56 @@ func (r *reloader) changed() bool {
 	return changed
 }
 
-func (r *reloader) reload(ctx context.Context) {
-	if err := r.load(ctx); err != nil {
+// reload takes the file over as it is now and returns what came of it. It may be
+// called several times at once.
+func (r *reloader) reload(ctx context.Context) antiphon.Reload {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed, err := r.load(ctx)
+	if err != nil {
 		r.logger.Error("the configuration was not reloaded; the old one stays", "file", r.path, "error", err)
-		return
+		return antiphon.Reload{Problems: problemsOf(err)}
 	}
-	r.logger.Info("the configuration was reloaded", "file", r.path)
+	r.logger.Info("the configuration was reloaded", "file", r.path, "changed", strings.Join(changed, ", "))
+	return antiphon.Reload{Changed: changed}
 }
 
-func (r *reloader) load(ctx context.Context) error {
+// load is under mu.
+func (r *reloader) load(ctx context.Context) (changed []string, err error) {
 	s, err := r.p.settings(ctx, r.flags)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := needsRestart(r.first, s.config); err != nil {
-		return err
+	changes := config.Changes(r.current, s.config)
+	if err := config.NeedsRestart(r.path, changes); err != nil {
+		return nil, err
 	}
-	return standard.Reload(ctx, r.gateway, s.config, &standard.Options{Logger: r.logger})
+	report := r.report
+	err = standard.Reload(ctx, r.gateway, s.config, &standard.Options{
+		Report:    func(found *standard.Report) { report = found },
+		Known:     r.report,
+		ProbeTime: reloadProbeTime,
+		Logger:    r.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.current, r.report = s.config, report
+	for _, c := range changes {
+		changed = append(changed, c.Path)
+	}
+	return changed, nil
 }
 
-// needsRestart refuses a change of what cannot change while the gateway runs.
-func needsRestart(old, next *config.Config) error {
-	var changed []string
-	for _, setting := range []struct {
-		name      string
-		old, next any
-	}{
-		{"listen", old.Listen, next.Listen},
-		{"timeouts.hold", old.Timeouts.Hold, next.Timeouts.Hold},
-		{"timeouts.total", old.Timeouts.Total, next.Timeouts.Total},
-		{"timeouts.drain", old.Timeouts.Drain, next.Timeouts.Drain},
-	} {
-		if setting.old != setting.next {
-			changed = append(changed, fmt.Sprintf("%s (from %v to %v)", setting.name, setting.old, setting.next))
-		}
+// problemsOf is an error in the form in which the admin address tells it.
+func problemsOf(err error) []antiphon.Problem {
+	invalid, ok := errors.AsType[*config.Error](err)
+	if !ok {
+		return []antiphon.Problem{{Message: err.Error()}}
 	}
-	if changed == nil {
-		return nil
+	var list []antiphon.Problem
+	for _, p := range invalid.Problems {
+		list = append(list, antiphon.Problem{Path: p.Path, Line: p.Line, Column: p.Column, Message: p.Text})
 	}
-	return fmt.Errorf("this needs a restart: %s; the rest was not taken over either", strings.Join(changed, ", "))
+	return list
 }

@@ -34,6 +34,8 @@ import (
 //	addressof URLVAR VAR        set VAR to the host and port of a URL
 //	start VAR ARGS…             start antiphon serve ARGS and set VAR to its URL
 //	post URL BODY [HEADER]      print the status, our headers and the body of the answer
+//	adminof VAR                 set VAR to the URL of antiphon's admin address
+//	get URL [HEADER]            the same for a GET
 //	paste curl                  send what the curl line in antiphon's announcement says
 //	open URL BODY               begin a stream and wait for its first text
 //	finish                      print the rest of the stream
@@ -56,7 +58,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": cmdExits, "upstream": cmdUpstream, "locked": cmdLocked, "flawed": cmdFlawed, "closed": cmdClosed, "taken": cmdTaken, "impostor": cmdImpostor, "addressof": cmdAddressOf,
-			"start": cmdStart, "post": cmdPost, "paste": cmdPaste, "open": cmdOpen, "finish": cmdFinish, "signal": cmdSignal, "hangup": cmdHangup, "says": cmdSays, "stop": cmdStop,
+			"start": cmdStart, "adminof": cmdAdminOf, "get": cmdGet, "post": cmdPost, "paste": cmdPaste, "open": cmdOpen, "finish": cmdFinish, "signal": cmdSignal, "hangup": cmdHangup, "says": cmdSays, "stop": cmdStop,
 		},
 	})
 }
@@ -209,6 +211,24 @@ func cmdPost(ts *testscript.TestScript, neg bool, args []string) {
 	resp, err := post(args[0], headerOf(args[2:]), args[1])
 	ts.Check(err)
 	printAnswer(ts, resp)
+}
+
+func cmdGet(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, len(args) == 1 || len(args) == 2, "get URL [HEADER]")
+	req, err := http.NewRequest(http.MethodGet, args[0], nil)
+	ts.Check(err)
+	req.Header = headerOf(args[1:])
+	resp, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	printAnswer(ts, resp)
+}
+
+// cmdAdminOf finds the admin address in what the gateway has written.
+func cmdAdminOf(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, len(args) == 1, "adminof VAR")
+	m, err := stateOf(ts).gateway.awaitOutput(regexp.MustCompile(`Admin on http://(\S+)|"admin":"([^"]+)"`))
+	ts.Check(err)
+	ts.Setenv(args[0], "http://"+m[1]+m[2])
 }
 
 // headerOf returns the headers of a request, with one that a script gives.

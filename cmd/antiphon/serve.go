@@ -27,8 +27,9 @@ func (p *program) serveCommand() *cobra.Command {
 Without --config and --upstream it looks for model servers on this machine
 (Ollama, vLLM, llama.cpp, LM Studio) and for OPENAI_API_KEY in the environment.
 
-A configuration file is read again when it changes and on SIGHUP; responses that
-are running are not disturbed, and a file that is not valid changes nothing.
+A configuration file is read again when it changes, on SIGHUP, and on a POST to
+/admin/reload if it has an admin address; responses that are running are not
+disturbed, and a file that is not valid changes nothing.
 
 ANTIPHON_KEY is the key that clients must send, where no file lists keys.`,
 		Args: cobra.NoArgs,
@@ -52,7 +53,7 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 	if err != nil {
 		return err
 	}
-	l, err := listen(s.config.Listen)
+	l, err := listen(s.config.Listen, "--listen")
 	if err != nil {
 		return err
 	}
@@ -61,14 +62,22 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 	if err != nil {
 		return err
 	}
+	r := &reloader{p: p, flags: f, path: s.path, gateway: gateway, logger: logger, current: s.config, report: report}
 	a := announcement{settings: s, report: report, address: l.Addr().String()}
+	if s.config.Admin.Listen != "" {
+		stopAdmin, address, err := serveAdmin(ctx, &s.config.Admin, r)
+		if err != nil {
+			return errors.Join(err, gateway.Close())
+		}
+		defer stopAdmin()
+		a.admin = address
+	}
 	if f.log == logJSON {
 		a.log(logger)
 	} else {
 		a.print(p.stderr)
 	}
 	if s.path != "" {
-		r := &reloader{p: p, flags: f, path: s.path, first: s.config, gateway: gateway, logger: logger}
 		var watching sync.WaitGroup
 		watching.Go(func() { r.run(ctx) })
 		defer watching.Wait()
@@ -89,10 +98,11 @@ func build(ctx context.Context, s *settings, logger *slog.Logger) (g *antiphon.G
 	return g, report, err
 }
 
-func listen(addr string) (net.Listener, error) {
+// listen listens; setting is what says where.
+func listen(addr, setting string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("another program listens on %s already; choose another address with --listen", addr)
+		return nil, fmt.Errorf("another program listens on %s already; choose another address with %s", addr, setting)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", addr, err)
