@@ -225,6 +225,14 @@ type notSentError struct{ err error }
 func (e *notSentError) Error() string { return e.err.Error() }
 func (e *notSentError) Unwrap() error { return e.err }
 
+// Unsent marks err as the failure of a turn of which nothing reached the
+// upstream.
+func Unsent(err error) error { return &notSentError{err} }
+
+// Refused is the private cause of the failure of a turn that the upstream refused
+// with the status, instead of running it.
+func Refused(status int) error { return &refusedError{status} }
+
 // SafeToRetry reports whether the turn that failed with err can be run again
 // without being run twice: nothing was sent, or the upstream refused it.
 func SafeToRetry(err error) bool {

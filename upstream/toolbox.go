@@ -229,6 +229,25 @@ func (b *Toolbox) Name(c responses.Callee) string {
 	return functionName(c)
 }
 
+// Found is the result of a tool search in words: the tools themselves are in the
+// box.
+func (b *Toolbox) Found(tools []responses.Tool) string {
+	var names []string
+	for _, t := range tools {
+		if ns, ok := t.(*responses.NamespaceTool); ok {
+			for _, inner := range ns.Tools {
+				names = append(names, b.Name(responses.Callee{Namespace: ns.Name, Name: responses.ToolName(inner)}))
+			}
+			continue
+		}
+		names = append(names, b.Name(responses.Callee{Name: responses.ToolName(t)}))
+	}
+	if len(names) == 0 {
+		return "No tools were found."
+	}
+	return "These tools can be called now: " + strings.Join(names, ", ")
+}
+
 // unfit matches what servers do not accept in the name of a function.
 var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 

@@ -87,7 +87,7 @@ func encode(t *upstream.Turn, opts *Options) (*encoded, error) {
 	if err != nil {
 		return nil, responses.Errorf(responses.CodeServer, "The request could not be encoded for the upstream.").WithCause(err)
 	}
-	return &encoded{body: body, losses: e.losses.list, box: box}, nil
+	return &encoded{body: body, losses: e.losses.List, box: box}, nil
 }
 
 // encoder builds one request.
@@ -97,7 +97,7 @@ type encoder struct {
 	opts   *Options
 	wire   request
 	box    *upstream.Toolbox
-	losses losses
+	losses upstream.Losses
 }
 
 func (e *encoder) sampling() {
@@ -112,7 +112,7 @@ func (e *encoder) sampling() {
 	e.wire.ServiceTier, e.wire.PromptCacheKey = r.ServiceTier, r.PromptCacheKey
 	e.wire.SafetyIdentifier, e.wire.User = r.SafetyIdentifier, r.User
 	if r.Truncation == "auto" {
-		e.losses.add("truncation", "The upstream does not shorten the context by itself; one that is too long fails.")
+		e.losses.Add("truncation", "The upstream does not shorten the context by itself; one that is too long fails.")
 	}
 }
 
@@ -126,7 +126,7 @@ func (e *encoder) logprobs() {
 	for i, name := range e.req.Include {
 		sealed := name == responses.IncludeEncryptedReasoning && e.opts.Sealer != nil
 		if name != responses.IncludeLogprobs && !sealed {
-			e.losses.add(fmt.Sprintf("include[%d]", i), "The upstream has no %s.", name)
+			e.losses.Add(fmt.Sprintf("include[%d]", i), "The upstream has no %s.", name)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func (e *encoder) reasoning() {
 	if r.Effort != nil {
 		e.wire.ReasoningEffort = *r.Effort
 	}
-	e.losses.members("reasoning", r.Extra)
+	e.losses.Members("reasoning", r.Extra)
 }
 
 // text encodes the format of the answer.
@@ -149,14 +149,14 @@ func (e *encoder) text() error {
 		return nil
 	}
 	if t.Verbosity != "" {
-		e.losses.add("text.verbosity", "The upstream cannot be told how much to say.")
+		e.losses.Add("text.verbosity", "The upstream cannot be told how much to say.")
 	}
-	e.losses.members("text", t.Extra)
+	e.losses.Members("text", t.Extra)
 	f := t.Format
 	if f == nil {
 		return nil
 	}
-	e.losses.members("text.format", f.Extra)
+	e.losses.Members("text.format", f.Extra)
 	switch f.Type {
 	case responses.FormatText:
 	case responses.FormatJSONObject:
@@ -197,17 +197,17 @@ var ourMembers = func() map[string]bool {
 // extensions passes on the members that the server understands.
 func (e *encoder) extensions() error {
 	var pass []responses.Member
-	extra := objectMembers(e.req.Extra)
+	extra := upstream.Members(e.req.Extra)
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		switch {
 		case name == "prompt":
 			return responses.Unsupported("prompt", "This model's upstream has no stored prompts.")
 		case ourMembers[name]:
-			e.losses.add(name, "This is the Responses API, which has another name for it.")
+			e.losses.Add(name, "This is the Responses API, which has another name for it.")
 		case slices.Contains(chatOnly, name) || slices.Contains(e.opts.Extensions, name):
 			pass = append(pass, responses.Member{Name: name, Value: extra[name]})
 		default:
-			e.losses.add(name, notSent)
+			e.losses.Add(name, upstream.NotSent)
 		}
 	}
 	if pass == nil {
@@ -216,66 +216,4 @@ func (e *encoder) extensions() error {
 	var err error
 	e.wire.Extra, err = responses.SetMembers(jsontext.Value("{}"), pass...)
 	return err
-}
-
-// objectMembers returns the members of an object that a decoder accepted, nil
-// for no object.
-func objectMembers(obj jsontext.Value) map[string]jsontext.Value {
-	var m map[string]jsontext.Value
-	if len(obj) > 0 && json.Unmarshal(obj, &m) != nil {
-		return nil
-	}
-	return m
-}
-
-// notSent is why a member is lost that the protocol has no place for.
-const notSent = "The upstream has no such member; it was not sent."
-
-// maxLosses bounds a report that a client could otherwise make endless.
-const maxLosses = 64
-
-// losses collects what the server will not honour.
-type losses struct {
-	list []responses.Loss
-	seen map[string]bool // member names of input items that were reported
-}
-
-func (l *losses) add(param, format string, args ...any) {
-	switch len(l.list) {
-	case maxLosses:
-	case maxLosses - 1:
-		l.list = append(l.list, responses.Loss{Reason: "More was lost than is listed here."})
-	default:
-		l.list = append(l.list, responses.Loss{Param: param, Reason: fmt.Sprintf(format, args...)})
-	}
-}
-
-// members reports each member of extra, which stands at the given place.
-func (l *losses) members(at string, extra jsontext.Value) {
-	for _, name := range slices.Sorted(maps.Keys(objectMembers(extra))) {
-		l.add(at+"."+name, notSent)
-	}
-}
-
-// once reports a member of an input item, the first time that its name occurs:
-// a long history repeats the same few.
-func (l *losses) once(at, name, reason string) {
-	if l.seen[name] {
-		return
-	}
-	if l.seen == nil {
-		l.seen = map[string]bool{}
-	}
-	l.seen[name] = true
-	l.add(at+"."+name, "%s", reason)
-}
-
-// itemMembers reports the members of extra, each name once.
-func (l *losses) itemMembers(at string, extra jsontext.Value) {
-	if len(extra) == 0 {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(objectMembers(extra))) {
-		l.once(at, name, notSent)
-	}
 }

@@ -59,54 +59,35 @@ func (e *encoder) item(h *history, at string, it responses.Item) error {
 	case *responses.Reasoning:
 		e.pastReasoning(h, at, it)
 	case *responses.FunctionCall:
-		e.losses.itemMembers(at, it.Extra)
+		e.losses.ItemMembers(at, it.Extra)
 		e.pastCall(h, at, it.CallID, responses.Callee{Namespace: it.Namespace, Name: it.Name}, it.Arguments)
 	case *responses.CustomToolCall:
-		e.losses.itemMembers(at, it.Extra)
+		e.losses.ItemMembers(at, it.Extra)
 		e.pastCall(h, at, it.CallID, responses.Callee{Namespace: it.Namespace, Name: it.Name}, upstream.WrapInput(it.Input))
 	case *responses.ToolSearchCall:
-		e.losses.itemMembers(at, it.Extra)
+		e.losses.ItemMembers(at, it.Extra)
 		e.pastCall(h, at, it.CallID, responses.Callee{Name: responses.TypeToolSearch}, string(it.Arguments))
 	case *responses.FunctionCallOutput:
-		e.losses.itemMembers(at, it.Extra)
+		e.losses.ItemMembers(at, it.Extra)
 		return e.result(h, at, it.CallID, it.Output)
 	case *responses.CustomToolCallOutput:
-		e.losses.itemMembers(at, it.Extra)
+		e.losses.ItemMembers(at, it.Extra)
 		return e.result(h, at, it.CallID, it.Output)
 	case *responses.ToolSearchOutput:
-		return e.result(h, at, it.CallID, responses.TextContent(e.foundTools(it.Tools)))
+		return e.result(h, at, it.CallID, responses.TextContent(e.box.Found(it.Tools)))
 	case *responses.AdditionalTools: // in the toolbox
 	case *responses.UnknownItem:
-		e.losses.add(at, "The upstream cannot take an item of type %q; it was left out.", it.Name)
+		e.losses.Add(at, "The upstream cannot take an item of type %q; it was left out.", it.Name)
 	default:
 		return responses.Unsupported(at, "This model's upstream cannot take an item of type %q.", it.Type())
 	}
 	return nil
 }
 
-// foundTools is the result of a tool search in words: the tools themselves are
-// in the toolbox.
-func (e *encoder) foundTools(tools []responses.Tool) string {
-	var names []string
-	for _, t := range tools {
-		if ns, ok := t.(*responses.NamespaceTool); ok {
-			for _, inner := range ns.Tools {
-				names = append(names, e.box.Name(responses.Callee{Namespace: ns.Name, Name: responses.ToolName(inner)}))
-			}
-			continue
-		}
-		names = append(names, e.box.Name(responses.Callee{Name: responses.ToolName(t)}))
-	}
-	if len(names) == 0 {
-		return "No tools were found."
-	}
-	return "These tools can be called now: " + strings.Join(names, ", ")
-}
-
 func (e *encoder) message(h *history, at string, m *responses.Message) error {
-	e.losses.itemMembers(at, m.Extra)
+	e.losses.ItemMembers(at, m.Extra)
 	if m.Phase != "" {
-		e.losses.once(at, "phase", notSent)
+		e.losses.Once(at, "phase", upstream.NotSent)
 	}
 	said, err := e.parts(at+".content", m.Content.Parts)
 	if err != nil {
@@ -204,7 +185,7 @@ func (e *encoder) passage(p *passage) {
 		} else if len(m.ToolCalls) == 0 {
 			// Servers refuse a message of the assistant that says nothing.
 			if thought != "" {
-				e.losses.once(p.at, "summary", "Reasoning that led to no text and no call was not sent.")
+				e.losses.Once(p.at, "summary", "Reasoning that led to no text and no call was not sent.")
 			}
 			return
 		}

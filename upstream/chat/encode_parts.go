@@ -44,7 +44,7 @@ func (e *encoder) parts(at string, in []responses.Part) (parts, error) {
 	for i, p := range in {
 		at := fmt.Sprintf("%s[%d]", at, i)
 		if text, extra, ok := textOfPart(p); ok {
-			e.losses.itemMembers(at, extra)
+			e.losses.ItemMembers(at, extra)
 			if text != "" {
 				out = append(out, textPart(text))
 			}
@@ -91,13 +91,13 @@ func textOf(in []responses.Part) string {
 func (e *encoder) media(at string, p responses.Part) (part, error) {
 	switch p := p.(type) {
 	case *responses.InputImage:
-		e.losses.itemMembers(at, p.Extra)
+		e.losses.ItemMembers(at, p.Extra)
 		if p.ImageURL == "" {
 			return part{}, responses.Unsupported(at, "This model's upstream takes images by image_url only.")
 		}
 		return part{Type: "image_url", ImageURL: &imageURL{URL: p.ImageURL, Detail: p.Detail}}, nil
 	case *responses.InputFile:
-		e.losses.itemMembers(at, p.Extra)
+		e.losses.ItemMembers(at, p.Extra)
 		if p.FileData == "" && p.FileID == "" {
 			return part{}, responses.Unsupported(at, "This model's upstream takes files by file_data or file_id only.")
 		}
@@ -118,6 +118,6 @@ func (e *encoder) audio(at string, p *responses.UnknownPart) (part, error) {
 	if p.Name != "input_audio" || json.Unmarshal(p.Raw, &v) != nil || v.InputAudio.Kind() != '{' {
 		return part{}, responses.Unsupported(at, "This model's upstream cannot take content of type %q.", p.Name)
 	}
-	e.losses.itemMembers(at, v.Extra)
+	e.losses.ItemMembers(at, v.Extra)
 	return part{Type: "input_audio", InputAudio: v.InputAudio}, nil
 }

@@ -116,7 +116,7 @@ func TestLossesAreBounded(t *testing.T) {
 	t.Parallel()
 	var body strings.Builder
 	body.WriteString(`{"model":"m","input":"Hi."`)
-	for i := range 10 * maxLosses {
+	for i := range 10 * upstream.MaxLosses {
 		fmt.Fprintf(&body, `,"x%d":0`, i)
 	}
 	body.WriteString("}")
@@ -124,10 +124,10 @@ func TestLossesAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(enc.losses) != maxLosses {
-		t.Fatalf("%d losses, want %d", len(enc.losses), maxLosses)
+	if len(enc.losses) != upstream.MaxLosses {
+		t.Fatalf("%d losses, want %d", len(enc.losses), upstream.MaxLosses)
 	}
-	if last := enc.losses[maxLosses-1]; last.Param != "" || last.Reason == "" {
+	if last := enc.losses[upstream.MaxLosses-1]; last.Param != "" || last.Reason == "" {
 		t.Errorf("the last loss is %+v, want one that says there are more", last)
 	}
 }
@@ -160,7 +160,7 @@ func FuzzEncode(f *testing.F) {
 		if err := json.Unmarshal(enc.body, &wire); err != nil {
 			t.Fatalf("not JSON: %v\n%s", err, enc.body)
 		}
-		if wire.Model != r.Model || len(enc.losses) > maxLosses {
+		if wire.Model != r.Model || len(enc.losses) > upstream.MaxLosses {
 			t.Errorf("model %q, %d losses", wire.Model, len(enc.losses))
 		}
 	})

@@ -13,7 +13,7 @@ func (e *encoder) tools() {
 		}})
 	}
 	for _, l := range e.box.Losses {
-		e.losses.add(l.Param, "%s", l.Reason)
+		e.losses.Add(l.Param, "%s", l.Reason)
 	}
 	if len(e.wire.Tools) > 0 {
 		e.wire.ParallelToolCalls = e.req.ParallelToolCalls

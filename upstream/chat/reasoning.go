@@ -44,7 +44,7 @@ func (o *Options) openReasoning(owner, envelope string) (sealedReasoning, bool) 
 // comes first: it holds exactly what the server gave. Without one that opens, the
 // readable text serves.
 func (e *encoder) pastReasoning(h *history, at string, r *responses.Reasoning) {
-	e.losses.itemMembers(at, r.Extra)
+	e.losses.ItemMembers(at, r.Extra)
 	thought := sealedReasoning{Field: fieldReasoningContent, Text: textOf(r.Content)}
 	if thought.Text == "" {
 		thought.Text = textOf(r.Summary)
@@ -53,13 +53,13 @@ func (e *encoder) pastReasoning(h *history, at string, r *responses.Reasoning) {
 		if opened, ok := e.opts.openReasoning(e.owner, r.EncryptedContent); ok {
 			thought = opened
 		} else {
-			e.losses.once(at, "encrypted_content", "It cannot be opened for this upstream and was not sent.")
+			e.losses.Once(at, "encrypted_content", "It cannot be opened for this upstream and was not sent.")
 		}
 	}
 	switch {
 	case thought.Text == "":
 	case e.opts.OmitReasoning:
-		e.losses.once(at, "summary", "The upstream does not take reasoning back; it was not sent.")
+		e.losses.Once(at, "summary", "The upstream does not take reasoning back; it was not sent.")
 	default:
 		p := h.assistant(at)
 		p.thought, p.field = append(p.thought, thought.Text), thought.Field
