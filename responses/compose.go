@@ -25,6 +25,10 @@ type Composer struct {
 	ended bool
 	// encrypt makes the encrypted_content of reasoning; nil for none.
 	encrypt func(text string) string
+	// For upstreams that know items; see Name and Finish.
+	named    string
+	taken    map[string]bool // ids in use
+	complete func(Item)
 }
 
 // NewComposer returns a composer whose items get ids in the given shard.
@@ -161,7 +165,7 @@ func (c *Composer) openPart(itemType, partType string) {
 }
 
 func (c *Composer) openText(itemType string) {
-	c.text = &composedText{id: c.newID(ItemPrefix(itemType)), index: c.items, typ: itemType}
+	c.text = &composedText{id: c.itemID(itemType), index: c.items, typ: itemType}
 	c.items++
 	c.emit(Event{Type: EventItemAdded, OutputIndex: c.text.index, Item: c.text.item(StatusInProgress)})
 }
@@ -210,6 +214,9 @@ func (c *Composer) closeText(status Status) {
 	item := c.text.item(status)
 	if r, ok := item.(*Reasoning); ok && c.encrypt != nil {
 		r.EncryptedContent = c.encrypt(TextOf(r.Summary))
+	}
+	if c.complete != nil {
+		c.complete(item)
 	}
 	c.emit(Event{Type: EventItemDone, OutputIndex: c.text.index, Item: item})
 	c.text = nil

@@ -51,7 +51,7 @@ func (c *Composer) Call(callID string, callee Callee, input func(arguments strin
 	}
 	callee.Name, callee.Namespace = validText(callee.Name), validText(callee.Namespace)
 	call := &ComposedCall{
-		c: c, index: c.items, id: c.newID(ItemPrefix(callee.Kind)), callID: callID, callee: callee, input: input,
+		c: c, index: c.items, id: c.itemID(callee.Kind), callID: callID, callee: callee, input: input,
 	}
 	c.items++
 	c.calls = append(c.calls, call)

@@ -85,7 +85,7 @@ func drive(t *rapid.T, c *responses.Composer, want *said, arguments map[string]s
 	var calls []*responses.ComposedCall
 	for range rapid.IntRange(0, 40).Draw(t, "steps") {
 		s := rapid.String().Draw(t, "s")
-		switch rapid.IntRange(0, 8).Draw(t, "do") {
+		switch rapid.IntRange(0, 14).Draw(t, "do") {
 		case 0:
 			c.Text(s, nil)
 			want.text += s
@@ -111,6 +111,21 @@ func drive(t *rapid.T, c *responses.Composer, want *said, arguments map[string]s
 			}
 		case 8:
 			events = append(events, c.Take()...)
+		case 9:
+			c.Name(rapid.SampledFrom([]string{"", "msg_a", "rs_a", "fc_a", "not an id"}).Draw(t, "id"))
+		case 10:
+			c.Begin(rapid.SampledFrom([]string{responses.TypeMessage, responses.TypeReasoning}).Draw(t, "begin"))
+		case 11:
+			c.NextPart()
+		case 12:
+			c.Finish(nil)
+		case 13:
+			c.Whole(&responses.UnknownItem{Name: "web_search_call", ID: "ws_1", Raw: jsontext.Value(`{"type":"web_search_call","id":"ws_1"}`)})
+		case 14:
+			if i := rapid.IntRange(0, len(calls)).Draw(t, "finish"); i < len(calls) && calls[i] != nil {
+				calls[i].Finish()
+				calls[i] = nil
+			}
 		}
 	}
 	status := rapid.SampledFrom([]responses.Status{responses.StatusCompleted, responses.StatusIncomplete}).Draw(t, "status")

@@ -279,3 +279,50 @@ func TestComposedCallLen(t *testing.T) {
 		t.Errorf("Len = %d, want 5", got)
 	}
 }
+
+// TestComposerKnowsItems: an upstream's own ids are kept where they can be (R17),
+// and what it says only at the end of an item is in the item.
+func TestComposerKnowsItems(t *testing.T) {
+	t.Parallel()
+	c := newComposer()
+	c.Name("rs_1")
+	c.Begin(responses.TypeReasoning)
+	c.Reasoning("first")
+	c.NextPart()
+	c.Reasoning("second")
+	c.Finish(func(it responses.Item) { it.(*responses.Reasoning).EncryptedContent = "sealed" })
+	c.Name("rs_1")
+	c.Begin(responses.TypeReasoning) // the id is taken
+	c.Name("fc_1")
+	call := c.FunctionCall("call_1", "f")
+	call.Arguments("{}")
+	call.Finish()
+	call.Arguments("late")
+	c.Name("fc_2")
+	c.Text("hi", nil) // another kind's id
+	c.End(&responses.TurnEnd{Status: responses.StatusCompleted})
+	events := c.Take()
+	checkTurn(t, events)
+	var done []responses.Item
+	for _, ev := range events {
+		if ev.Type == responses.EventItemDone {
+			done = append(done, ev.Item)
+		}
+	}
+	if len(done) != 4 {
+		t.Fatalf("%d items are done, want 4", len(done))
+	}
+	thought := done[0].(*responses.Reasoning)
+	if thought.ID != "rs_1" || thought.EncryptedContent != "sealed" || len(thought.Summary) != 2 {
+		t.Errorf("the reasoning is %+v", thought)
+	}
+	if id := done[1].ItemID(); id == "rs_1" || !responses.ValidID(responses.PrefixReasoning, id) {
+		t.Errorf("the second reasoning is %q", id)
+	}
+	if call := done[2].(*responses.FunctionCall); call.ID != "fc_1" || call.Arguments != "{}" {
+		t.Errorf("the call is %+v", call)
+	}
+	if id := done[3].ItemID(); !responses.ValidID(responses.PrefixMessage, id) {
+		t.Errorf("the message is %q", id)
+	}
+}
