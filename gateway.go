@@ -60,6 +60,12 @@ type Options struct {
 	// Log keeps the events of responses that a client is waiting for; see
 	// memstore.NewWindow. It is required.
 	Log store.Log
+	// Store remembers responses and conversations; see memstore.NewStore. Nil means
+	// that nothing is remembered: what needs it is refused by name. The gateway
+	// closes it.
+	Store store.Store
+	// State bounds what is remembered.
+	State State
 	// Timeouts bound the life of a response.
 	Timeouts Timeouts
 	// MaxBodyBytes bounds a request. Zero means 64 MiB.
@@ -142,10 +148,25 @@ type Timeouts struct {
 	Drain      time.Duration // for streams to finish when the gateway stops; default 60 s
 }
 
+// State bounds what a gateway with a store puts before a model. Zero means the
+// default.
+type State struct {
+	// Retention is how long the store keeps responses, as it was itself told; default
+	// store.DefaultRetention.
+	Retention time.Duration
+	// ContextDepth is over how many records a context may be spread before it is
+	// gathered in one; default 1,000.
+	ContextDepth int
+	// ContextBytes is how large the context that a request goes on from may be;
+	// default 64 MiB.
+	ContextBytes int
+}
+
 // A Gateway is one Responses API in front of its upstreams.
 type Gateway struct {
 	engine *engine.Engine
 	server *server.Server
+	store  store.Store // nil if nothing is remembered
 	drain  time.Duration
 	logger *slog.Logger
 
@@ -170,7 +191,7 @@ func New(opts *Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{router: router, drain: opts.Timeouts.Drain, logger: opts.Logger}
+	g := &Gateway{router: router, store: opts.Store, drain: opts.Timeouts.Drain, logger: opts.Logger}
 	if g.drain == 0 {
 		g.drain = time.Minute
 	}
@@ -179,6 +200,7 @@ func New(opts *Options) (*Gateway, error) {
 	}
 	g.engine = engine.New(opts.Log, &engine.Options{
 		TotalTime: opts.Timeouts.Total, Observer: opts.Observer, Now: opts.Now,
+		Store: opts.Store, Retention: opts.State.Retention, ContextDepth: opts.State.ContextDepth, ContextBytes: opts.State.ContextBytes,
 	})
 	g.server = server.New(g.engine, first, &server.Options{
 		Hold: opts.Timeouts.Hold, MaxBodyBytes: opts.MaxBodyBytes, Logger: g.logger, Now: opts.Now,
@@ -316,15 +338,20 @@ func (g *Gateway) Reload(opts *Options) error {
 	return nil
 }
 
-// Close ends what is running and closes the upstreams.
+// Close ends what is running and closes the upstreams and the store.
 func (g *Gateway) Close() error {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = g.engine.Stop(now) // only reports that it had to cancel runs
 	g.mu.Lock()
+	first := !g.closed
 	g.closed = true
 	last := g.router
 	g.mu.Unlock() // a request that holds a generation may be waiting to reload
 	g.retired.Wait()
-	return last.Close()
+	err := last.Close()
+	if g.store != nil && first {
+		err = errors.Join(err, g.store.Close())
+	}
+	return err
 }

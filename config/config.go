@@ -58,6 +58,8 @@ type Config struct {
 	// OutputMode is how responses say that tools are to be called, to clients that
 	// do not choose with the header x-proxy-output-mode.
 	OutputMode OutputMode `yaml:"output_mode" default:"openai-json"`
+	// State says what is remembered, and where.
+	State State `yaml:"state"`
 	// Timeouts bound the life of a response. They are written like 90s, 5m or 1h.
 	Timeouts Timeouts `yaml:"timeouts"`
 	// SealKeys seal what clients carry for the gateway (encrypted_content): the

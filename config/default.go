@@ -26,7 +26,7 @@ func fillDefaults(v reflect.Value) {
 			fillDefaults(field)
 		case !ok || !field.IsZero():
 		case f.Type == durationType:
-			t, err := time.ParseDuration(text)
+			t, err := parseDuration(text)
 			if err != nil {
 				panic(err)
 			}

@@ -50,6 +50,7 @@ var goodFiles = map[string]func(c *config.Config){
 			{Match: config.Match{LastUser: `^summar(y|ize)\b.*$`}, Model: "gpt-4o-mini"},
 		}
 		c.OutputMode = config.OutputObsidian
+		c.State = config.State{Store: config.StoreMemory, Events: config.EventsInStore, Retention: 7 * 24 * time.Hour}
 		c.Timeouts = config.Timeouts{Hold: 5 * time.Second, FirstEvent: time.Minute, Idle: 90 * time.Second, Total: 2 * time.Hour, Drain: 30 * time.Second}
 		c.SealKeys = []config.Secret{"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}
 	},

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -54,6 +55,8 @@ func printed(v reflect.Value) any {
 	switch value := v.Interface().(type) {
 	case Secret:
 		return orNil(value.String())
+	case StoreURL:
+		return orNil(escapeReferences(value.String()))
 	case time.Duration:
 		return shortDuration(value)
 	case jsontext.Value:
@@ -127,8 +130,11 @@ func (j flowJSON) MarshalYAML() ([]byte, error) {
 // escapeReferences makes text that is read as it is, and not as a reference.
 func escapeReferences(s string) string { return strings.ReplaceAll(s, "${", "$${") }
 
-// shortDuration writes 5m and not 5m0s.
+// shortDuration writes 5m and not 5m0s, and 30d and not 720h0m0s.
 func shortDuration(d time.Duration) string {
+	if day := 24 * time.Hour; d >= 2*day && d%day == 0 {
+		return strconv.Itoa(int(d/day)) + "d"
+	}
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")

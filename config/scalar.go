@@ -4,6 +4,7 @@ import (
 	"errors"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -62,7 +63,7 @@ func (d *decoder) duration(path string, n ast.Node, v reflect.Value) {
 	if !ok {
 		return
 	}
-	t, err := time.ParseDuration(s)
+	t, err := parseDuration(s)
 	switch {
 	case err != nil:
 		d.addf(path, "%q is not a duration; write it like 90s, 5m or 1h", s)
@@ -71,6 +72,16 @@ func (d *decoder) duration(path string, n ast.Node, v reflect.Value) {
 	default:
 		v.SetInt(int64(t))
 	}
+}
+
+// parseDuration reads what time.ParseDuration reads, and days: 30d.
+func parseDuration(s string) (time.Duration, error) {
+	days, ok := strings.CutSuffix(s, "d")
+	if !ok {
+		return time.ParseDuration(s)
+	}
+	n, err := strconv.ParseInt(days, 10, 16)
+	return time.Duration(n) * 24 * time.Hour, err
 }
 
 // integer decodes a whole number that is at least what the field's tag says. Text

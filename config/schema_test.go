@@ -84,7 +84,7 @@ func (g *grammar) schema(t *testing.T, typ reflect.Type) object {
 	case typ == jsonType:
 		return object{}
 	case typ == durationType:
-		return object{"type": []string{"string", "null"}, "pattern": `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|` + reference}
+		return object{"type": []string{"string", "null"}, "pattern": `^(([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+|[0-9]+d)$|` + reference}
 	case typ == modelType:
 		return object{"anyOf": []object{{"type": "string"}, g.structure(t, typ)}}
 	case len(g.values[typ.Name()]) > 0:
@@ -178,7 +178,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"a misspelt key":         upstream + "listne: 127.0.0.1:1",
 		"a misspelt key inside":  `upstreams: { a: { url: "http://h.test", ulr: x } }`,
 		"no url":                 `upstreams: { a: { protocol: chat } }`,
-		"a key of later":         upstream + "state: { store: memory }",
+		"a key of later":         upstream + "tools: {}",
 		"a protocol of later":    `upstreams: { a: { url: "http://h.test", protocol: codex } }`,
 		"no way to authenticate": `upstreams: { a: { url: "http://h.test", auth: basic } }`,
 		"neither true nor false": `upstreams: { a: { url: "http://h.test", relay: maybe } }`,

@@ -99,3 +99,12 @@ func outermost(p jsontext.Pointer) string {
 	}
 	return ""
 }
+
+// DecodeItem decodes an item that was encoded before, such as one from a store.
+func DecodeItem(data []byte) (Item, error) {
+	var it Item
+	if err := decode(data, &it); err != nil {
+		return nil, err
+	}
+	return it, nil
+}

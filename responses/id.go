@@ -80,6 +80,22 @@ func IDBytes(id string) (b [16]byte, ok bool) {
 	return b, true
 }
 
+// ResponseID returns the id of the response that a client means by id: clients may
+// have put another prefix before the digits (R17). It is false for what no response
+// can have.
+func ResponseID(id string) (string, bool) {
+	digits := id[max(0, len(id)-32):]
+	prefix := strings.TrimRight(id[:len(id)-len(digits)], "_-")
+	for i := range len(prefix) {
+		if c := prefix[i]; !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z') {
+			return "", false
+		}
+	}
+	id = PrefixResponse + digits
+	_, ok := IDBytes(id)
+	return id, ok
+}
+
 // ValidID reports whether id may be shown to clients under prefix: right
 // prefix, at most 64 characters of A-Z a-z 0-9 _ - (R17).
 func ValidID(prefix, id string) bool {

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 )
@@ -299,6 +300,45 @@ func ItemStatus(it Item) Status {
 		return Status(stringMember(it.Raw, "status"))
 	}
 	return ""
+}
+
+// AsResource returns an input item as the API lists it: with a status, and the
+// content of a message as parts. It is a copy if anything changes.
+func AsResource(it Item) Item {
+	switch it := it.(type) {
+	case *Message:
+		c := *it
+		c.Status = cmp.Or(c.Status, StatusCompleted)
+		if c.Content.Plain {
+			c.Content = Content{Parts: []Part{textPart(c.Role, c.Content.Text())}}
+		}
+		return &c
+	case *FunctionCall:
+		c := *it
+		c.Status = cmp.Or(c.Status, StatusCompleted)
+		return &c
+	case *FunctionCallOutput:
+		c := *it
+		c.Status = cmp.Or(c.Status, StatusCompleted)
+		return &c
+	case *CustomToolCall:
+		c := *it
+		c.Status = cmp.Or(c.Status, StatusCompleted)
+		return &c
+	case *CustomToolCallOutput:
+		c := *it
+		c.Status = cmp.Or(c.Status, StatusCompleted)
+		return &c
+	}
+	return it
+}
+
+// textPart is text as a role says it.
+func textPart(r Role, text string) Part {
+	if r == RoleAssistant {
+		return &OutputText{Text: text}
+	}
+	return &InputText{Text: text}
 }
 
 // Content is the content of a message or the output of a tool. On the wire it

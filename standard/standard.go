@@ -23,6 +23,7 @@ import (
 	"github.com/antiphon-dev/antiphon"
 	"github.com/antiphon-dev/antiphon/config"
 	"github.com/antiphon-dev/antiphon/internal/seal"
+	"github.com/antiphon-dev/antiphon/store"
 	"github.com/antiphon-dev/antiphon/store/memstore"
 	"github.com/antiphon-dev/antiphon/upstream"
 	"github.com/antiphon-dev/antiphon/upstream/chat"
@@ -58,6 +59,7 @@ func New(ctx context.Context, c *config.Config, opts *Options) (*antiphon.Gatewa
 	if err != nil {
 		return nil, err
 	}
+	o.Store = newStore(c)
 	return antiphon.New(o)
 }
 
@@ -128,6 +130,7 @@ func assemble(ctx context.Context, c *config.Config, opts *Options) (*antiphon.O
 		Origins:        c.CORS.Origins,
 		TrustedProxies: proxies,
 		Log:            memstore.NewWindow(nil),
+		State:          antiphon.State{Retention: c.State.Retention},
 		Timeouts:       antiphon.Timeouts(c.Timeouts),
 		Observer:       opts.Observer,
 		Logger:         opts.Logger,
@@ -152,6 +155,16 @@ func newDrivers(c *config.Config, r *Report, client *http.Client, sealer upstrea
 		}
 	}
 	return drivers, nil
+}
+
+// newStore is the switch from a store's name to the store; nil is none.
+func newStore(c *config.Config) store.Store {
+	switch c.State.Store {
+	case config.StoreNone:
+		return nil
+	default: // auto and memory; the configuration was checked
+		return memstore.NewStore(&memstore.StoreOptions{Retention: c.State.Retention})
+	}
 }
 
 // processKey seals where no key is configured. It is made once, so that a reload

@@ -27,6 +27,7 @@ const (
 	CauseDrain      Cause = "drain"       // the gateway is stopping
 	CauseFenced     Cause = "fenced"      // another writer took over
 	CausePanic      Cause = "panic"       // a defect of ours
+	CauseStore      Cause = "store"       // what was promised durable could not be stored
 	CauseInternal   Cause = "internal"    // the log or another part of ours failed
 )
 
@@ -56,6 +57,7 @@ var causes = []struct {
 	{upstream.ErrFirstEvent, CauseIdle},
 	{upstream.ErrIdle, CauseIdle},
 	{store.ErrFenced, CauseFenced},
+	{store.ErrUnavailable, CauseStore},
 }
 
 // failure finds the cause and the public error of a run that failed with err.

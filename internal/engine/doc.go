@@ -13,6 +13,10 @@
 //	  ▼                              │
 //	EventTurnEnd, error, cancel ─────┘   exactly one terminal event
 //
+// Memory. Start loads what a request goes on from, so that what cannot be gone on
+// from is an HTTP status (memory.go). The run keeps its response before it releases
+// the terminal event (persist.go).
+//
 // Output modes. A job may ask for its calls in another form too; that is one more
 // message after the model's items, of ordinary events (see OutputMode). When it
 // comes back in an input it is known by its id, and no model gets it.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/http"
@@ -24,6 +25,17 @@ type Opener interface {
 type Options struct {
 	// TotalTime bounds a run. Zero means 1 h, negative means no bound.
 	TotalTime time.Duration
+	// Store remembers responses. Nil means that nothing is remembered: what needs
+	// it is refused by name.
+	Store store.Store
+	// Retention is how long Store keeps responses. Zero means
+	// [store.DefaultRetention].
+	Retention time.Duration
+	// ContextDepth is over how many records a context may be spread before it is
+	// gathered in one. Zero means 1,000.
+	ContextDepth int
+	// ContextBytes bounds what a request may go on from. Zero means 64 MiB.
+	ContextBytes int
 	// Observer is told what runs do. Nil means nobody.
 	Observer Observer
 	// Now is the clock. Nil means time.Now.
@@ -50,6 +62,9 @@ func New(log store.Log, opts *Options) *Engine {
 	if e.opts.TotalTime == 0 {
 		e.opts.TotalTime = time.Hour
 	}
+	e.opts.Retention = cmp.Or(e.opts.Retention, store.DefaultRetention)
+	e.opts.ContextDepth = cmp.Or(e.opts.ContextDepth, 1000)
+	e.opts.ContextBytes = cmp.Or(e.opts.ContextBytes, 64<<20)
 	if e.opts.Observer == nil {
 		e.opts.Observer = NopObserver{}
 	}
@@ -76,14 +91,15 @@ type Job struct {
 // own terms. The caller of a foreground run cancels it when its client leaves,
 // and calls [Run.Forget] when nobody reads it any more.
 func (e *Engine) Start(ctx context.Context, job *Job) (*Run, error) {
-	if err := refuseState(job.Request); err != nil {
-		return nil, err
-	}
-	asked, err := withoutRendered(job.Request)
+	req, err := withoutRendered(job.Request)
 	if err != nil {
 		return nil, err
 	}
-	r := newRun(e, job, asked)
+	m, err := e.recall(ctx, job.Owner, req)
+	if err != nil {
+		return nil, err
+	}
+	r := newRun(e, job, m)
 	runCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	r.cancel = cancel
 	if !e.enter(r) {
@@ -98,21 +114,6 @@ func (e *Engine) Start(ctx context.Context, job *Job) (*Run, error) {
 	}
 	go r.execute(runCtx)
 	return r, nil
-}
-
-// refuseState refuses by name what needs a store of responses, which this build
-// does not have: ignoring it would answer another question than was asked.
-func refuseState(req *responses.Request) error {
-	const why = "This gateway keeps no responses: send the whole conversation in `input`."
-	switch {
-	case req.PreviousResponseID != "":
-		return responses.Unsupported("previous_response_id", why)
-	case req.Conversation != nil && req.Conversation.Kind() != 'n':
-		return responses.Unsupported("conversation", why)
-	case req.Background != nil && *req.Background:
-		return responses.Unsupported("background", "This gateway keeps no responses: run it in the foreground.")
-	}
-	return nil
 }
 
 // Follow yields the entries of a response; see [store.Log].

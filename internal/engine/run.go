@@ -17,7 +17,7 @@ type Run struct {
 	info   RunInfo
 	engine *Engine
 	job    *Job
-	asked  *responses.Request // the job's, as models get it
+	memory *memory
 	cancel context.CancelCauseFunc
 	ready  chan struct{} // closed when head or end is known
 	done   chan struct{} // closed when the run has ended
@@ -51,20 +51,21 @@ type Head struct {
 	Losses []responses.Loss
 }
 
-func newRun(e *Engine, job *Job, asked *responses.Request) *Run {
+func newRun(e *Engine, job *Job, m *memory) *Run {
 	now := e.opts.Now()
-	shard := responses.RandomShard()
-	id := responses.NewID(responses.PrefixResponse, shard, now)
+	id := responses.NewID(responses.PrefixResponse, m.shard, now)
+	resp := responses.NewResponse(job.Request, id, now)
+	resp.Store = m.keep
 	return &Run{
 		info:    RunInfo{ID: id, Owner: job.Owner, Model: job.Request.Model, Stream: job.Request.WantsStream()},
 		engine:  e,
 		job:     job,
-		asked:   asked,
+		memory:  m,
 		ready:   make(chan struct{}),
 		done:    make(chan struct{}),
 		started: now,
-		shard:   shard,
-		resp:    responses.NewResponse(job.Request, id, now),
+		shard:   m.shard,
+		resp:    resp,
 		ids:     map[string]bool{},
 	}
 }
@@ -134,7 +135,7 @@ func (r *Run) turn(ctx context.Context) (end *responses.TurnEnd, err error) {
 		}
 	}()
 	stream, err := r.job.Opener.Open(ctx, &upstream.Turn{
-		Request: r.asked, Owner: r.info.Owner, RunID: r.info.ID, Header: r.job.Header,
+		Request: r.memory.asked, Owner: r.info.Owner, RunID: r.info.ID, Header: r.job.Header,
 	})
 	if err != nil {
 		return nil, err
@@ -171,7 +172,7 @@ func (r *Run) accept(s *upstream.Stream) {
 
 // ownLosses are what the gateway itself does not honour.
 func (r *Run) ownLosses() []responses.Loss {
-	if s := r.job.Request.Store; s != nil && *s {
+	if s := r.job.Request.Store; r.engine.opts.Store == nil && s != nil && *s {
 		return []responses.Loss{{Param: "store", Reason: "this gateway keeps no responses"}}
 	}
 	return nil
@@ -248,6 +249,9 @@ func (r *Run) finish(ctx context.Context, end *responses.TurnEnd, err error) {
 	last := context.WithoutCancel(ctx)
 	if err == nil {
 		r.settle(end)
+		err = r.persist(last, r.resp)
+	}
+	if err == nil {
 		err = r.append(last, responses.Event{Type: terminalType(end.Status), Response: r.resp})
 	}
 	if err != nil {
@@ -318,6 +322,7 @@ func (r *Run) fail(ctx context.Context, e *responses.Error) {
 	resp := *r.resp
 	resp.Status, resp.Error, resp.CompletedAt, resp.Output = responses.StatusFailed, e.Body(), nil, r.fold.Output()
 	resp.IncompleteDetails, resp.Usage = nil, r.end.Usage
+	r.persistFailed(ctx, &resp)
 	if r.append(ctx, responses.Event{Type: responses.EventError, Err: e.Body()}) != nil {
 		return
 	}

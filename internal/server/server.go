@@ -98,6 +98,9 @@ func (s *Server) routes() {
 		"GET /v1/responses":  admit(claimRequest, s.refuseWebSocket),
 		"GET /v1/models":     admit(claimRequest, s.listModels),
 
+		"GET /v1/responses/{id}":    admit(claimRequest, s.retrieveResponse),
+		"DELETE /v1/responses/{id}": admit(claimRequest, s.deleteResponse),
+
 		"POST /v1/chat/completions": admit(claimRun, s.relayPath(upstream.PathChatCompletions)),
 		"POST /v1/embeddings":       admit(claimRun, s.relayPath(upstream.PathEmbeddings)),
 	} {

@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json/v2"
+	"errors"
+	"time"
+
+	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/store"
+)
+
+const (
+	// commitTime is how long an answer waits for a store that does not answer.
+	commitTime = 30 * time.Second
+	// lastTry is how long a response that has failed waits for it.
+	lastTry = 2 * time.Second
+	// The pause between two tries grows from the first to the longest.
+	firstPause, longestPause = 50 * time.Millisecond, 2 * time.Second
+)
+
+// persist keeps the response as it is now. It is called before anybody is told of
+// the state that it keeps; so what a client has seen is there for every replica.
+func (r *Run) persist(ctx context.Context, resp *responses.Response) error {
+	if !r.memory.keep {
+		return nil
+	}
+	record, err := r.record(resp)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, commitTime)
+	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := r.engine.opts.Store.Create(ctx, r.info.Owner, record)
+		switch {
+		case errors.Is(err, store.ErrLinkGone) && record.Link.ID != "":
+			// What it goes on from was deleted meanwhile: then it takes that along.
+			r.memory.copyContext(record)
+			continue
+		case !errors.Is(err, store.ErrUnavailable):
+			return commitFailure(err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return commitFailure(err)
+		}
+	}
+}
+
+// persistFailed keeps a response that has failed, if it can: a client that has
+// seen its stream begin may ask for it.
+func (r *Run) persistFailed(ctx context.Context, resp *responses.Response) {
+	if !r.memory.keep || !r.accepted || !r.info.Stream {
+		return
+	}
+	record, err := r.record(resp)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lastTry)
+	defer cancel()
+	if errors.Is(r.engine.opts.Store.Create(ctx, r.info.Owner, record), store.ErrLinkGone) {
+		r.memory.copyContext(record)
+		_ = r.engine.opts.Store.Create(ctx, r.info.Owner, record) // the client has its error in any case
+	}
+}
+
+// commitFailure is the public form of why an answer could not be kept.
+func commitFailure(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrNotFound):
+		return responses.InvalidParam(responses.CodeNotFound, "conversation", "The conversation was deleted while the response was made, so it was not stored.").WithCause(err)
+	case errors.Is(err, store.ErrTooLong):
+		return responses.InvalidParam(responses.CodeContextLength, "conversation",
+			"The conversation would have more than %d items, so the response was not stored: begin a new one.", store.MaxConversationItems).WithCause(err)
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		return responses.Errorf(responses.CodeOverloaded,
+			"The response was made, but the gateway's store did not take it within %s. Send the request again, or with \"store\": false.", commitTime).
+			WithCause(errors.Join(err, store.ErrUnavailable))
+	}
+	return err
+}
+
+// record is the response as it is kept.
+func (r *Run) record(resp *responses.Response) (*store.Record, error) {
+	head := *resp
+	head.Output = []responses.Item{}
+	data, err := json.Marshal(&head)
+	if err != nil {
+		return nil, err
+	}
+	m := r.memory
+	record := &store.Record{
+		ID: resp.ID, Status: resp.Status, Conversation: m.conversation, Head: data,
+		Losses: append(r.head.Losses[:len(r.head.Losses):len(r.head.Losses)], r.end.Losses...),
+		Link:   m.link, Depth: m.depth, Oldest: m.oldest,
+	}
+	if record.Oldest.IsZero() {
+		record.Oldest = record.Created()
+	}
+	if m.copied {
+		m.copyContext(record)
+	}
+	if record.Input, err = m.keptInput(resp.ID); err != nil {
+		return nil, err
+	}
+	record.Output, err = keptOutput(resp.Output)
+	return record, err
+}
+
+// copyContext makes a record stand alone.
+func (m *memory) copyContext(r *store.Record) {
+	r.Context, r.Link, r.Depth, r.Oldest = m.context, store.Link{}, 0, r.Created()
+}
+
+// inputID is the id of an input item that came without one. It is always the same
+// for the same place.
+func inputID(typ, responseID string, index int) string {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(responseID), uint64(index)))
+	return inputPrefix(typ) + hex.EncodeToString(sum[:16])
+}
+
+func inputPrefix(typ string) string {
+	switch typ {
+	case responses.TypeFunctionCallOutput:
+		return "fco_"
+	case responses.TypeCustomToolCallOutput:
+		return "ctco_"
+	}
+	if p := responses.ItemPrefix(typ); p != "" {
+		return p
+	}
+	return "item_"
+}
