@@ -70,8 +70,8 @@ type Options struct {
 	Timeouts Timeouts
 	// MaxBodyBytes bounds a request. Zero means 64 MiB.
 	MaxBodyBytes int
-	// Observer is told what runs do, and of attempts if it is an
-	// [AttemptObserver]. Nil means nobody.
+	// Observer is told what runs do, of attempts if it is an [AttemptObserver],
+	// and of what was relayed if it is a [RelayObserver]. Nil means nobody.
 	Observer Observer
 	// Logger takes the access log and what operators should know. Nil means
 	// slog.Default.
@@ -128,6 +128,13 @@ type AttemptObserver = route.Observer
 
 // Attempt is what an [AttemptObserver] is told.
 type Attempt = route.Attempt
+
+// RelayObserver is told of answers that were relayed instead of run: their usage,
+// their timing, and which rule of the order of events they broke.
+type RelayObserver = server.RelayObserver
+
+// RelayInfo is what a [RelayObserver] is told besides the [RunEnd].
+type RelayInfo = server.RelayInfo
 
 // NopObserver observes nothing.
 type NopObserver = engine.NopObserver
@@ -202,8 +209,10 @@ func New(opts *Options) (*Gateway, error) {
 		TotalTime: opts.Timeouts.Total, Observer: opts.Observer, Now: opts.Now,
 		Store: opts.Store, Retention: opts.State.Retention, ContextDepth: opts.State.ContextDepth, ContextBytes: opts.State.ContextBytes,
 	})
+	relays, _ := opts.Observer.(server.RelayObserver)
 	g.server = server.New(g.engine, first, &server.Options{
-		Hold: opts.Timeouts.Hold, MaxBodyBytes: opts.MaxBodyBytes, Logger: g.logger, Now: opts.Now,
+		Relays: relays,
+		Hold:   opts.Timeouts.Hold, MaxBodyBytes: opts.MaxBodyBytes, Logger: g.logger, Now: opts.Now,
 	})
 	return g, nil
 }

@@ -189,8 +189,13 @@ func clientRefused(status int, body []byte) error {
 // Streams reports whether resp is an event stream. Some servers answer whole
 // although they were asked to stream.
 func Streams(resp *http.Response) bool {
-	t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	return t == "text/event-stream"
+	const want = "text/event-stream"
+	said := resp.Header.Get("Content-Type")
+	if said == want || said == "application/json" { // so most say it
+		return said == want
+	}
+	t, _, _ := mime.ParseMediaType(said)
+	return t == want
 }
 
 // CheckJSON refuses an answer that says it is something else than JSON, such as

@@ -36,10 +36,11 @@ type Relayer interface {
 func (e *Endpoint) Relay(ctx context.Context, p *Passage) (*http.Response, error) {
 	u := e.Base.JoinPath(p.Path)
 	u.RawQuery = joinQuery(u, p.Query)
-	req, err := http.NewRequestWithContext(ctx, p.Method, u.String(), bytes.NewReader(p.Body))
+	req, err := http.NewRequestWithContext(ctx, p.Method, "", bytes.NewReader(p.Body))
 	if err != nil {
 		return nil, err
 	}
+	req.URL, req.Host = u, u.Host // parsed already
 	forward(req.Header, p.Header)
 	if len(p.Body) > 0 {
 		req.Header.Set("Content-Type", "application/json")

@@ -63,9 +63,15 @@ const maxAnnounced = 256 << 10
 // readAll reads r, which says that it has so many bytes, -1 if it does not say.
 func readAll(r io.Reader, announced int64) ([]byte, error) {
 	var b bytes.Buffer
+	err := readInto(&b, r, announced)
+	return b.Bytes(), err
+}
+
+// readInto is readAll with a buffer that there is already.
+func readInto(b *bytes.Buffer, r io.Reader, announced int64) error {
 	b.Grow(int(min(max(announced, 0), maxAnnounced)) + bytes.MinRead) // ReadFrom wants room to see the end
 	_, err := b.ReadFrom(r)
-	return b.Bytes(), err
+	return err
 }
 
 // contentCoding returns the one coding of the body, "" if it has none. Several

@@ -44,6 +44,8 @@ type exchange struct {
 	rule           string // that chose the model, "" if none did
 	upstream       string
 	end            *engine.RunEnd
+	broken         error         // the rule that a relayed stream broke
+	first          time.Duration // until the first byte of the body
 	err            *responses.Error
 }
 
@@ -69,6 +71,9 @@ func (x *exchange) WriteHeader(status int) {
 func (x *exchange) Write(b []byte) (int, error) {
 	if x.status == 0 {
 		x.status = http.StatusOK
+	}
+	if x.bytes == 0 {
+		x.first = x.s.opts.Now().Sub(x.started)
 	}
 	n, err := x.ResponseWriter.Write(b)
 	x.bytes += int64(n)
@@ -129,6 +134,9 @@ func (x *exchange) writeJSON(status int, body []byte) error {
 // content, what came of it and why.
 func (x *exchange) finish() {
 	defer x.gen.requests.Done()
+	if !x.s.opts.Logger.Enabled(x.r.Context(), slog.LevelError) {
+		return
+	}
 	attrs := []slog.Attr{
 		slog.String("request_id", x.id),
 		slog.String("method", x.r.Method),
@@ -162,6 +170,10 @@ func (x *exchange) finish() {
 		if x.err == nil {
 			x.err = x.end.Err
 		}
+	}
+	if x.broken != nil {
+		attrs = append(attrs, slog.String("broken", x.broken.Error()))
+		level = slog.LevelWarn
 	}
 	if x.err != nil {
 		attrs = append(attrs, slog.String("error", x.err.Error()))

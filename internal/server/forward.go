@@ -1,7 +1,6 @@
 package server
 
 import (
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -46,12 +45,19 @@ const (
 // they were too long.
 func forwardable(h http.Header) (kept http.Header, dropped int) {
 	kept = make(http.Header)
-	hops := canonical(strings.Split(strings.Join(h.Values("Connection"), ","), ",")...)
-	n := 0
-	for _, name := range slices.Sorted(maps.Keys(h)) {
-		if !mayForward(name) || hops[name] {
-			continue
+	var hops map[string]bool
+	if said := h["Connection"]; len(said) > 0 {
+		hops = canonical(strings.Split(strings.Join(said, ","), ",")...)
+	}
+	names := make([]string, 0, 16)
+	for name := range h {
+		if mayForward(name) && !hops[name] {
+			names = append(names, name)
 		}
+	}
+	slices.Sort(names) // which of too many are left out must not be chance
+	n := 0
+	for _, name := range names {
 		for _, v := range h[name] {
 			if n == maxForwarded || len(v) > maxForwardedValue {
 				dropped++

@@ -1,11 +1,13 @@
 package server
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/antiphon-dev/antiphon/internal/engine"
 	"github.com/antiphon-dev/antiphon/internal/relay"
@@ -83,7 +85,7 @@ func (s *Server) relay(x *exchange, r relayRouter, head *responses.Head, path st
 	} else {
 		seen, err = x.passWhole(answer, rename)
 	}
-	x.end = relayEnd(x.r.Context(), seen, err)
+	x.noteRelayed(path, seen, err)
 	return nil
 }
 
@@ -103,58 +105,49 @@ func (c *clientStream) Write(p []byte) (int, error) {
 
 // passWhole passes an answer on that is not a stream.
 func (x *exchange) passWhole(answer *route.Relayed, rename relay.Rename) (*relay.Seen, error) {
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxWhole+1))
-	if err == nil && len(body) > maxWhole {
+	buf := answers.Get().(*bytes.Buffer)
+	defer putAnswer(buf)
+	err := readInto(buf, io.LimitReader(answer.Body, maxWhole+1), answer.ContentLength)
+	if err == nil && buf.Len() > maxWhole {
 		err = responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's answer is larger than %d bytes.", maxWhole)
 	}
 	if err != nil {
 		x.fail(responses.AsError(upstream.ReadFailure(x.r.Context(), err)))
 		return new(relay.Seen), err
 	}
-	seen := new(relay.Seen)
+	body, seen := buf.Bytes(), new(relay.Seen)
 	if answer.StatusCode == http.StatusOK {
 		body, seen = relay.Whole(body, rename)
+		x.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	x.WriteHeader(answer.StatusCode)
 	_, err = x.Write(body)
 	return seen, err
 }
 
+// answers are buffers that are free. Answers are read whole and written whole, so
+// none outlives its request.
+var answers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+func putAnswer(b *bytes.Buffer) {
+	if b.Cap() <= maxAnnounced+bytes.MinRead {
+		b.Reset()
+		answers.Put(b)
+	}
+}
+
 // notPassed are headers of an answer that are about the connection to the
 // upstream, or between it and the gateway.
-var notPassed = []string{"Connection", "Keep-Alive", "Transfer-Encoding", "Content-Length", "Upgrade", "Trailer", "Te", "Set-Cookie", "Date"}
+var notPassed = canonical("Connection", "Keep-Alive", "Transfer-Encoding", "Content-Length", "Upgrade", "Trailer", "TE", "Set-Cookie", "Date")
 
 // passHeader puts the upstream's headers into the answer, and who it was.
 func (x *exchange) passHeader(answer *route.Relayed) {
 	h := x.Header()
 	for name, values := range answer.Header {
-		if !strings.HasPrefix(name, "Access-Control-") {
+		if !notPassed[name] && name != headerRequestID && !strings.HasPrefix(name, "Access-Control-") {
 			h[name] = values
 		}
 	}
-	for _, name := range notPassed {
-		h.Del(name)
-	}
-	h.Set(headerRequestID, x.id)
 	x.upstream = answer.Upstream
 	h.Set(headerUpstream, answer.Upstream)
-}
-
-// relayEnd says how a relayed answer ended, in the words of a run.
-func relayEnd(ctx context.Context, seen *relay.Seen, err error) *engine.RunEnd {
-	end := &engine.RunEnd{Usage: seen.Usage, Events: seen.Frames}
-	switch {
-	case ctx.Err() != nil && seen.Last == "":
-		end.Cause, end.Err = engine.CauseClientGone, engine.ErrClientGone
-	case seen.Last == responses.EventCompleted:
-		end.Cause = engine.CauseCompleted
-	case seen.Last == responses.EventIncomplete:
-		end.Cause = engine.CauseIncomplete
-	default:
-		end.Cause = engine.CauseUpstream
-		if err != nil && !errors.Is(err, io.EOF) {
-			end.Err = responses.AsError(upstream.ReadFailure(ctx, err))
-		}
-	}
-	return end
 }

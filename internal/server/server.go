@@ -45,6 +45,8 @@ type Options struct {
 	WriteTimeout time.Duration
 	// Logger takes the access log. Nil means slog.Default.
 	Logger *slog.Logger
+	// Relays is told of answers that were relayed. Nil means nobody.
+	Relays RelayObserver
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
 }
