@@ -58,6 +58,7 @@ var layers = []row{
 	{layer: 2, pkg: "store/storetest", imports: with(base, "store"), helper: true, why: "the suite that every store passes"},
 	{layer: 1, pkg: "internal/fakeupstream", helper: true, why: "scripted providers write the foreign wire by hand, so that they cannot share our mistakes"},
 
+	{layer: 0, pkg: "internal/pgtest", helper: true, why: "a schema, or a whole PostgreSQL, for each test"},
 	{layer: 2, pkg: "internal/openapitest", imports: []string{"responses"}, helper: true, why: "checks what we send against the published document"},
 
 	{layer: 3, pkg: "internal/route", imports: with(base, contracts...), why: "chooses among targets that it is given"},
@@ -90,7 +91,7 @@ var modules = []struct {
 	{"github.com/spf13/cobra", []string{"cmd/antiphon", "cmd/fakeupstream"}, "command line"},
 	{"github.com/goccy/go-yaml", []string{"config"}, "strict YAML with line numbers"},
 	{"github.com/coder/websocket", []string{"internal/server"}, "WebSocket readers"},
-	{"github.com/jackc/pgx/v5", []string{"store/pgstore"}, "PostgreSQL"},
+	{"github.com/jackc/pgx/v5", []string{"store/pgstore", "internal/pgtest"}, "PostgreSQL"},
 	{"github.com/pressly/goose/v3", []string{"store/pgstore"}, "migrations"},
 	{"github.com/redis/rueidis", []string{"store/redisstore"}, "Redis and Valkey"},
 	{"github.com/klauspost/compress", []string{"store", "internal/server"}, "zstd for stored bodies; zstd and gzip for request bodies"},

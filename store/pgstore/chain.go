@@ -1,0 +1,216 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/store"
+)
+
+// readChain walks from a response to what it continues. Beyond the caps it stops,
+// and then sends no bodies at all.
+const readChain = `
+with recursive chain as (
+	select id, parent, parent_items, status, depth, oldest, context, input, output, -1 as items, 1 as hop,
+		coalesce(octet_length(context), 0)::int8 + coalesce(octet_length(input), 0) + coalesce(octet_length(output), 0) as bytes
+	from responses where id = $1 and owner = $2 and not deleted
+	union all
+	select p.id, p.parent, p.parent_items, p.status, p.depth, p.oldest, p.context, p.input, p.output, c.parent_items, c.hop + 1,
+		c.bytes + coalesce(octet_length(p.context), 0) + coalesce(octet_length(p.input), 0) + coalesce(octet_length(p.output), 0)
+	from chain c join responses p on p.id = c.parent and p.owner = $2
+	where c.hop <= $3::int4 and c.bytes <= $4::int8
+), total as (
+	select max(hop) <= $3::int4 and max(bytes) <= $4::int8 as within from chain
+)
+select id, parent, status, depth, oldest, items, within,
+	case when within then context end, case when within then input end, case when within then output end
+from chain, total order by hop desc`
+
+// Chain implements [store.Responses].
+func (s *Store) Chain(ctx context.Context, owner, id string, caps store.Caps) ([]store.Segment, error) {
+	at, err := s.locateVisible(owner, id)
+	if err != nil {
+		return nil, err
+	}
+	var chain []store.Segment
+	err = at.run(ctx, "read a chain", true, func(ctx context.Context) error {
+		chain = nil
+		return at.queryAll(ctx, readChain, []any{at.id, owner, caps.Depth, caps.Bytes}, func(rows pgx.Rows) error {
+			var (
+				seg    store.Segment
+				id     [16]byte
+				parent *[16]byte
+				within bool
+			)
+			err := rows.Scan(&id, &parent, &seg.Status, &seg.Depth, &seg.Oldest, &seg.Items, &within, &seg.Context, &seg.Input, &seg.Output)
+			switch {
+			case err != nil:
+				return err
+			case !within:
+				return store.ErrTooLong
+			case len(chain) == 0 && parent != nil: // the oldest has a parent: cannot be, see store.MayLink
+				return store.ErrNotFound
+			}
+			seg.ID = formatID(responses.PrefixResponse, &id)
+			chain = append(chain, seg)
+			return nil
+		})
+	})
+	if err == nil && len(chain) == 0 {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return chain, nil
+}
+
+// newestWith finds the newest response with a key a.key that its owner may see; of
+// a key that many responses have, it looks at one. %s says which kind of key. It takes the
+// owner as $1, and as $3 the first id that is not over its time.
+const newestWith = `
+cross join lateral (
+	select k.response, k.items, r.depth, r.oldest
+	from response_keys k
+	cross join lateral (select depth, oldest from responses where id = k.response and owner = $1 and not deleted limit 1) r
+	where k.owner = $1 and k.key = a.key and k.response >= $3 and k.items is %s
+	order by k.response desc limit 1
+) newest`
+
+// Items implements [store.Responses]. An id of ours says where its item is; what is
+// not there, or has an id of another kind, may be anywhere.
+func (s *Store) Items(ctx context.Context, owner string, ids []string) ([]store.Item, error) {
+	if len(ids) > store.MaxItemIDs {
+		return nil, store.ErrTooLong
+	}
+	ask, rest := map[*cluster][]string{}, map[*cluster][]string{}
+	for _, id := range ids {
+		shard, ours := responses.Shard(id)
+		for _, c := range s.clusters {
+			if ours && c != s.of(shard) {
+				rest[c] = append(rest[c], id)
+			} else {
+				ask[c] = append(ask[c], id)
+			}
+		}
+	}
+	found, err := s.itemsFrom(ctx, owner, ask)
+	if err != nil {
+		return nil, err
+	}
+	have := map[string]bool{}
+	for _, it := range found {
+		have[it.ID] = true
+	}
+	for c, ids := range rest {
+		if rest[c] = slices.DeleteFunc(ids, func(id string) bool { return have[id] }); len(rest[c]) == 0 {
+			delete(rest, c)
+		}
+	}
+	more, err := s.itemsFrom(ctx, owner, rest)
+	return append(found, more...), err
+}
+
+// itemsFrom asks several databases at once.
+func (s *Store) itemsFrom(ctx context.Context, owner string, ask map[*cluster][]string) (found []store.Item, err error) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for c, ids := range ask {
+		wg.Go(func() {
+			items, e := s.clusterItems(ctx, c, owner, ids)
+			mu.Lock()
+			defer mu.Unlock()
+			found, err = append(found, items...), errors.Join(err, e)
+		})
+	}
+	wg.Wait()
+	return found, err
+}
+
+func (s *Store) clusterItems(ctx context.Context, c *cluster, owner string, ids []string) (found []store.Item, err error) {
+	wanted := make(map[string]bool, len(ids))
+	var keys [][]byte
+	for _, id := range ids {
+		wanted[id] = true
+		keys = append(keys, itemKey(id))
+	}
+	err = c.run(ctx, "find items", true, func(ctx context.Context) error {
+		found = nil
+		// A response is sent once, however many of its items are wanted.
+		return c.queryAll(ctx, `
+			with found as materialized (
+				select distinct newest.response as id from unnest($2::bytea[]) a (key) `+fmt.Sprintf(newestWith, "null")+`
+			)
+			select r.output from found cross join lateral (select output from responses where id = found.id and owner = $1 limit 1) r`,
+			[]any{owner, keys, s.firstVisible()}, func(rows pgx.Rows) error {
+				var body store.Body
+				if err := rows.Scan(&body); err != nil {
+					return err
+				}
+				items, err := body.Items(math.MaxInt)
+				for _, it := range items {
+					if wanted[it.ID] {
+						found = append(found, it)
+					}
+				}
+				return err
+			})
+	})
+	return found, err
+}
+
+// Prefix implements [store.Responses]. A client that resends its history has added
+// little to it, so the last contexts are asked for first.
+func (s *Store) Prefix(ctx context.Context, owner string, shard uint16, marks []store.Mark) (*store.Found, error) {
+	if len(marks) > store.MaxMarks {
+		return nil, store.ErrTooLong
+	}
+	for count := 32; len(marks) > 0; count *= 16 {
+		from := max(len(marks)-count, 0)
+		found, err := s.lastMarked(ctx, owner, shard, marks[from:])
+		if found != nil {
+			found.Mark += from
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			return found, err
+		}
+		marks = marks[:from]
+	}
+	return nil, store.ErrNotFound
+}
+
+func (s *Store) lastMarked(ctx context.Context, owner string, shard uint16, marks []store.Mark) (*store.Found, error) {
+	var keys [][]byte
+	for _, m := range marks {
+		keys = append(keys, markKey(shard, m))
+	}
+	var (
+		found store.Found
+		id    [16]byte
+		items int
+	)
+	c := s.of(shard)
+	err := c.run(ctx, "find a context", true, func(ctx context.Context) error {
+		err := c.pool.QueryRow(ctx, `
+			select a.n - 1, newest.response, newest.items, newest.depth, newest.oldest
+			from unnest($2::bytea[]) with ordinality a (key, n) `+fmt.Sprintf(newestWith, "not null")+`
+			order by a.n desc limit 1`,
+			owner, keys, s.firstVisible()).Scan(&found.Mark, &id, &items, &found.Depth, &found.Oldest)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return store.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	found.Link = store.Link{ID: formatID(responses.PrefixResponse, &id), Items: items}
+	return &found, nil
+}
