@@ -1,6 +1,7 @@
 package antiphon_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 
@@ -18,7 +19,9 @@ func (printer) RunEnded(r *antiphon.RunInfo, end *antiphon.RunEnd) {
 	fmt.Printf("run of %s for %s: %s\n", r.Model, r.Owner, end.Cause)
 }
 
-func (printer) AttemptEnded(a *antiphon.Attempt) {
+func (printer) AttemptStarted(ctx context.Context, _ *antiphon.Attempt) context.Context { return ctx }
+
+func (printer) AttemptEnded(_ context.Context, a *antiphon.Attempt) {
 	fmt.Printf("try %d on %s: failed %t\n", a.Number, a.Upstream, a.Err != nil)
 }
 

@@ -70,8 +70,8 @@ type Options struct {
 	Timeouts Timeouts
 	// MaxBodyBytes bounds a request. Zero means 64 MiB.
 	MaxBodyBytes int
-	// Observer is told what runs do, of attempts if it is an [AttemptObserver],
-	// and of what was relayed if it is a [RelayObserver]. Nil means nobody.
+	// Observer is told what runs do, of attempts if it is an [AttemptObserver], and
+	// of requests, relayed ones too, if it is a [RequestObserver]. Nil means nobody.
 	Observer Observer
 	// Logger takes the access log and what operators should know. Nil means
 	// slog.Default.
@@ -123,18 +123,19 @@ type Caller = server.Caller
 // implement only some of it.
 type Observer = engine.Observer
 
-// AttemptObserver is told of each try of a turn on an upstream.
+// RequestObserver is told of requests and what came of them; an Observer may be
+// one too.
+type RequestObserver = server.Observer
+
+// RequestEnd is what a [RequestObserver] is told.
+type RequestEnd = server.RequestEnd
+
+// AttemptObserver is told of each try of a turn on an upstream; an Observer may be
+// one too.
 type AttemptObserver = route.Observer
 
 // Attempt is what an [AttemptObserver] is told.
 type Attempt = route.Attempt
-
-// RelayObserver is told of answers that were relayed instead of run: their usage,
-// their timing, and which rule of the order of events they broke.
-type RelayObserver = server.RelayObserver
-
-// RelayInfo is what a [RelayObserver] is told besides the [RunEnd].
-type RelayInfo = server.RelayInfo
 
 // NopObserver observes nothing.
 type NopObserver = engine.NopObserver
@@ -209,10 +210,9 @@ func New(opts *Options) (*Gateway, error) {
 		TotalTime: opts.Timeouts.Total, Observer: opts.Observer, Now: opts.Now,
 		Store: opts.Store, Retention: opts.State.Retention, ContextDepth: opts.State.ContextDepth, ContextBytes: opts.State.ContextBytes,
 	})
-	relays, _ := opts.Observer.(server.RelayObserver)
+	requests, _ := opts.Observer.(server.Observer)
 	g.server = server.New(g.engine, first, &server.Options{
-		Relays: relays,
-		Hold:   opts.Timeouts.Hold, MaxBodyBytes: opts.MaxBodyBytes, Logger: g.logger, Now: opts.Now,
+		Hold: opts.Timeouts.Hold, MaxBodyBytes: opts.MaxBodyBytes, Logger: g.logger, Now: opts.Now, Observer: requests,
 	})
 	return g, nil
 }
@@ -270,6 +270,16 @@ type (
 // Admin serves those who look after the gateway: health, reloads, and what is
 // mounted. It belongs on a listener of its own that clients do not reach.
 func (g *Gateway) Admin(opts *AdminOptions) http.Handler { return g.server.Admin(opts) }
+
+// TargetState is what a gateway knows of a target.
+type TargetState = route.TargetState
+
+// Targets returns how the targets of the models are doing.
+func (g *Gateway) Targets() []TargetState {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.router.Targets()
+}
 
 // Serve serves the API on l until ctx ends, then lets streams finish for the
 // drain time, and returns when all have ended. It closes l.

@@ -1,6 +1,7 @@
 package antiphon_test
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,20 +14,30 @@ import (
 	"github.com/antiphon-dev/antiphon/upstream/native"
 )
 
-// relayNotes keeps what a RelayObserver is told.
-type relayNotes struct {
+// requestNotes keeps what a RequestObserver is told.
+type requestNotes struct {
 	antiphon.NopObserver
-	mu   sync.Mutex
-	info []antiphon.RelayInfo
-	ends []antiphon.RunEnd
+	mu      sync.Mutex
+	ends    []antiphon.RequestEnd
+	streams int
 }
 
-var _ antiphon.RelayObserver = (*relayNotes)(nil)
+var _ antiphon.RequestObserver = (*requestNotes)(nil)
 
-func (n *relayNotes) RelayEnded(r *antiphon.RelayInfo, end *antiphon.RunEnd) {
+func (n *requestNotes) RequestStarted(ctx context.Context, _ *http.Request) context.Context {
+	return ctx
+}
+
+func (n *requestNotes) StreamStarted(context.Context) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.info, n.ends = append(n.info, *r), append(n.ends, *end)
+	n.streams++
+}
+
+func (n *requestNotes) RequestEnded(_ context.Context, e *antiphon.RequestEnd) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ends = append(n.ends, *e)
 }
 
 // TestRelayIsObserved: usage, timing and the order of events of what is relayed
@@ -66,7 +77,7 @@ func TestRelayIsObserved(t *testing.T) {
 			}
 			client := upstream.NewClient()
 			t.Cleanup(client.CloseIdleConnections)
-			notes := new(relayNotes)
+			notes := new(requestNotes)
 			g := serveGateway(t, &antiphon.Options{
 				Drivers:  map[string]upstream.Driver{"acme": native.New(upstream.Endpoint{Base: base, Client: client}, nil)},
 				Models:   map[string]antiphon.Model{"m": antiphon.ModelAt("acme", "")},
@@ -88,19 +99,19 @@ func TestRelayIsObserved(t *testing.T) {
 			g.Server.Close() // waits for the handler, which observes last
 			notes.mu.Lock()
 			defer notes.mu.Unlock()
-			if len(notes.info) != 1 {
-				t.Fatalf("told of %d answers", len(notes.info))
+			if len(notes.ends) != 1 {
+				t.Fatalf("told of %d answers", len(notes.ends))
 			}
-			info, end := notes.info[0], notes.ends[0]
+			end := notes.ends[0]
 			broken, tokens := "", int64(0)
-			if info.Broken != nil {
-				broken = info.Broken.Error()
+			if end.Broken != nil {
+				broken = end.Broken.Error()
 			}
 			if end.Usage != nil {
 				tokens = end.Usage.TotalTokens
 			}
-			if info.Upstream != "acme" || info.Model != "m" || info.Path != "responses" || info.Stream != tt.stream || info.First <= 0 || end.Duration < info.First {
-				t.Errorf("told %+v and %+v", info, end)
+			if end.Upstream != "acme" || end.Model != "m" || end.Route != "POST /v1/responses" || !end.Relayed || end.Stream != tt.stream || (notes.streams == 1) != tt.stream || end.FirstEvent <= 0 || end.Duration < end.FirstEvent {
+				t.Errorf("told %+v", end)
 			}
 			if broken != tt.broken || string(end.Cause) != tt.cause || tokens != tt.tokens || end.Events != tt.events {
 				t.Errorf("told of %q, %s, %d tokens, %d events", broken, end.Cause, tokens, end.Events)

@@ -28,12 +28,13 @@ type RunInfo struct {
 
 // RunEnd is how a run ended.
 type RunEnd struct {
-	Cause    Cause
-	Err      *responses.Error // nil if the run completed or is incomplete
-	Usage    *responses.Usage // nil if unknown
-	Losses   []responses.Loss // those that only the answer revealed
-	Events   int64
-	Duration time.Duration
+	Cause  Cause
+	Err    *responses.Error // nil if the run completed or is incomplete
+	Usage  *responses.Usage // nil if unknown
+	Losses []responses.Loss // those that only the answer revealed
+	Events int64
+	// FirstEvent is how long it took until the answer began, 0 if it did not.
+	FirstEvent, Duration time.Duration
 }
 
 // NopObserver observes nothing.

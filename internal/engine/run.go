@@ -38,7 +38,7 @@ type Run struct {
 	base      int             // output index of the turn's first item
 	seq       int64
 	accepted  bool
-	committed bool
+	committed time.Time // when the first item event was appended
 	scratch   []byte
 	entry     [1]store.Entry
 }
@@ -182,9 +182,9 @@ func (r *Run) ownLosses() []responses.Loss {
 func (r *Run) item(ctx context.Context, ev responses.Event) error {
 	ev.OutputIndex += r.base
 	r.keepIDsUnique(&ev)
-	if !r.committed {
-		r.committed = true
-		r.engine.opts.Observer.RunCommitted(&r.info, r.engine.opts.Now().Sub(r.started))
+	if r.committed.IsZero() {
+		r.committed = r.engine.opts.Now()
+		r.engine.opts.Observer.RunCommitted(&r.info, r.committed.Sub(r.started))
 	}
 	return r.append(ctx, ev)
 }
@@ -246,6 +246,9 @@ func (r *Run) appendEntry(ctx context.Context) error {
 // last events are written all the same.
 func (r *Run) finish(ctx context.Context, end *responses.TurnEnd, err error) {
 	r.end = RunEnd{Duration: r.engine.opts.Now().Sub(r.started)}
+	if !r.committed.IsZero() {
+		r.end.FirstEvent = r.committed.Sub(r.started)
+	}
 	last := context.WithoutCancel(ctx)
 	if err == nil {
 		r.settle(end)

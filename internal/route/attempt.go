@@ -11,19 +11,49 @@ import (
 	"github.com/antiphon-dev/antiphon/upstream"
 )
 
-// An Attempt is one try of a turn, for an [Observer].
+// An Attempt is one try of a turn, or of a request that is relayed, for an
+// [Observer]. When it starts, only Model, Upstream, Target and Number are known.
 type Attempt struct {
 	Model    string // as the client named it
 	Upstream string
+	Target   string        // as the upstream names the model
 	Number   int           // from 0
 	Began    bool          // the answer had begun when it ended
 	Err      error         // nil if it ended well
 	Duration time.Duration // to the first event, or to the failure before it
 }
 
-// An Observer is told of attempts, on the run's goroutine.
+// An Observer is told of attempts, on the goroutine that makes them.
 type Observer interface {
-	AttemptEnded(a *Attempt)
+	// AttemptStarted returns the context in which the upstream is called.
+	AttemptStarted(ctx context.Context, a *Attempt) context.Context
+	// AttemptEnded gets the context that AttemptStarted returned.
+	AttemptEnded(ctx context.Context, a *Attempt)
+}
+
+// watched is an attempt that an observer, if there is one, is told of.
+type watched struct {
+	r     *Router
+	ctx   context.Context
+	began time.Time
+	a     Attempt
+}
+
+// watch begins an attempt. Its ctx is that of the upstream's call.
+func (r *Router) watch(ctx context.Context, a Attempt) *watched {
+	if r.observer != nil {
+		ctx = r.observer.AttemptStarted(ctx, &a)
+	}
+	return &watched{r, ctx, r.now(), a}
+}
+
+// ended tells how the attempt went: that its answer began, or why not.
+func (w *watched) ended(began bool, err error) {
+	if w.r.observer == nil {
+		return
+	}
+	w.a.Began, w.a.Err, w.a.Duration = began, err, w.r.now().Sub(w.began)
+	w.r.observer.AttemptEnded(w.ctx, &w.a)
 }
 
 // attempts tries a turn on one target after another until one begins to answer.
@@ -41,7 +71,7 @@ type attempts struct {
 	stream  *upstream.Stream
 	verdict func(error)
 	end     func()
-	began   time.Time
+	watch   *watched
 
 	mu      sync.Mutex // guards what shut, perhaps on another goroutine, needs
 	closed  bool
@@ -99,14 +129,15 @@ func (a *attempts) try(ctx context.Context, c candidate) (again bool, err error)
 		return true, errSkipped
 	}
 	var once sync.Once
-	a.target, a.end, a.began = c.target, end, a.r.now()
+	a.target, a.end = c.target, end
 	a.verdict = func(err error) { once.Do(func() { verdict(err) }) }
 	req := *a.turn.Request
 	req.Model = c.modelFor(a.name, a.star)
 	turn := a.turn
 	turn.Request, turn.Attempt = &req, a.tries.made
+	a.watch = a.r.watch(ctx, Attempt{Model: a.name, Upstream: c.Upstream, Target: req.Model, Number: a.tries.made})
 	a.tries.made++
-	s, err := c.driver.Open(ctx, &turn)
+	s, err := c.driver.Open(a.watch.ctx, &turn)
 	if err != nil {
 		return a.failed(ctx, err), err
 	}
@@ -140,16 +171,8 @@ func (a *attempts) failed(ctx context.Context, err error) (again bool) {
 	}
 	a.verdict(outcome)
 	a.end()
-	a.observe(false, err)
+	a.watch.ended(false, err)
 	return again
-}
-
-func (a *attempts) observe(began bool, err error) {
-	if a.r.observer != nil {
-		a.r.observer.AttemptEnded(&Attempt{
-			Model: a.name, Upstream: a.target.Upstream, Number: a.tries.made - 1, Began: began, Err: err, Duration: a.r.now().Sub(a.began),
-		})
-	}
 }
 
 // events yields the events of the first try whose answer begins. A failure before
@@ -192,7 +215,7 @@ func (a *attempts) relay(ctx context.Context, yield func(responses.Event, error)
 		case !began:
 			began = true
 			a.verdict(nil)
-			a.observe(true, nil)
+			a.watch.ended(true, nil)
 		}
 		if ev.Type == responses.EventTurnEnd {
 			a.target.ended(nil)

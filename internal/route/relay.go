@@ -41,8 +41,9 @@ func (r *Router) Relay(ctx context.Context, model, cacheKey string, p *upstream.
 	var answer *Relayed
 	err = t.next(func(c candidate) (again bool, err error) {
 		more := len(t.left) > 0
+		attempt := Attempt{Model: model, Upstream: c.Upstream, Target: c.modelFor(model, star), Number: t.made}
 		t.made++
-		answer, again, err = r.relayTo(ctx, c, c.modelFor(model, star), model, p, more)
+		answer, again, err = r.relayTo(ctx, c, attempt, p, more)
 		return again, err
 	})
 	return answer, err
@@ -50,25 +51,27 @@ func (r *Router) Relay(ctx context.Context, model, cacheKey string, p *upstream.
 
 // relayTo passes the request on to one target. An answer that is a failure of the
 // target's is an error if another one is left to try.
-func (r *Router) relayTo(ctx context.Context, c candidate, name, asked string, p *upstream.Passage, more bool) (_ *Relayed, again bool, err error) {
+func (r *Router) relayTo(ctx context.Context, c candidate, a Attempt, p *upstream.Passage, more bool) (_ *Relayed, again bool, err error) {
 	verdict, end, err := c.begin(c.desperate)
 	if err != nil {
 		return nil, true, errSkipped
 	}
 	passage := *p
-	if name != asked {
-		quoted, _ := jsontext.AppendQuote(nil, name) // the error only reports invalid UTF-8
+	if a.Target != a.Model {
+		quoted, _ := jsontext.AppendQuote(nil, a.Target) // the error only reports invalid UTF-8
 		if passage.Body, err = responses.SetMembers(p.Body, responses.Member{Name: "model", Value: quoted}); err != nil {
 			verdict(errNoVerdict)
 			end()
 			return nil, false, err
 		}
 	}
-	resp, err := c.driver.(upstream.Relayer).Relay(ctx, &passage)
+	watch := r.watch(ctx, a)
+	resp, err := c.driver.(upstream.Relayer).Relay(watch.ctx, &passage)
 	if err == nil {
 		err = refusal(resp, more)
 	}
 	if err != nil {
+		watch.ended(false, err)
 		again, outcome := c.blame(err)
 		if ctx.Err() != nil {
 			again, outcome = false, errNoVerdict
@@ -77,9 +80,15 @@ func (r *Router) relayTo(ctx context.Context, c candidate, name, asked string, p
 		end()
 		return nil, again, err
 	}
-	verdict(nil)
+	// The last failure passes as it came, and is a failure all the same.
+	var outcome error
+	if resp.StatusCode >= http.StatusInternalServerError {
+		outcome = upstream.StatusError(resp, nil)
+	}
+	verdict(outcome)
+	watch.ended(outcome == nil, outcome)
 	resp.Body = &placeHolder{resp.Body, sync.OnceFunc(end)}
-	return &Relayed{Response: resp, Upstream: c.Upstream, Model: name}, false, nil
+	return &Relayed{Response: resp, Upstream: c.Upstream, Model: a.Target}, false, nil
 }
 
 // placeHolder gives the place of a request back when its answer is closed.

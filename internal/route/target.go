@@ -63,12 +63,13 @@ type state struct {
 	now     func() time.Time
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
-	mu       sync.Mutex
-	inFlight int
-	ejected  int       // how often in a row
-	broken   int       // answers in a row that broke off after they had begun
-	until    time.Time // the target asked to be left alone, or was ejected, until then
-	nextTurn time.Time // when the pace of RequestsPerMinute allows the next turn
+	mu        sync.Mutex
+	inFlight  int
+	ejected   int       // how often in a row
+	ejections int64     // how often in all
+	broken    int       // answers in a row that broke off after they had begun
+	until     time.Time // the target asked to be left alone, or was ejected, until then
+	nextTurn  time.Time // when the pace of RequestsPerMinute allows the next turn
 }
 
 func newState(name string, h Health, now func() time.Time) *state {
@@ -104,6 +105,7 @@ func (t *state) changed(_ string, _, to gobreaker.State) {
 func (t *state) eject() {
 	pause := min(t.health.Eject<<min(t.ejected, 16), t.health.MaxEject)
 	t.ejected++
+	t.ejections++
 	t.until = later(t.until, t.now().Add(pause))
 }
 

@@ -116,6 +116,7 @@ func (s *Server) await(x *exchange, run *engine.Run) error {
 func (x *exchange) noteHead(head engine.Head) {
 	x.upstream = head.Upstream
 	x.Header().Set(headerUpstream, head.Upstream)
+	x.losses = head.Losses
 	x.setDegraded(head.Losses)
 }
 
@@ -133,6 +134,7 @@ func (s *Server) stream(x *exchange, run *engine.Run) error {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")
+	x.streams()
 	x.WriteHeader(http.StatusOK)
 	out := newClientStream(x, s.opts.WriteTimeout)
 	for batch, err := range s.engine.Follow(x.r.Context(), x.owner(), run.ID(), -1) {

@@ -43,6 +43,8 @@ type exchange struct {
 	shape          shape
 	rule           string // that chose the model, "" if none did
 	upstream       string
+	streaming      bool
+	losses         []responses.Loss
 	end            *engine.RunEnd
 	broken         error         // the rule that a relayed stream broke
 	first          time.Duration // until the first byte of the body

@@ -78,6 +78,7 @@ func (s *Server) relay(x *exchange, r relayRouter, head *responses.Head, path st
 	rename := relay.Rename{From: answer.Model, To: head.Model}
 	var seen *relay.Seen
 	if upstream.Streams(answer.Response) {
+		x.streams()
 		x.WriteHeader(answer.StatusCode)
 		out := newClientStream(x, s.opts.WriteTimeout)
 		seen, err = relay.Stream(out, out.rc.Flush, answer.Body, relay.Options{Rename: rename, Foreign: path != upstream.PathResponses})

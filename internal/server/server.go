@@ -45,8 +45,8 @@ type Options struct {
 	WriteTimeout time.Duration
 	// Logger takes the access log. Nil means slog.Default.
 	Logger *slog.Logger
-	// Relays is told of answers that were relayed. Nil means nobody.
-	Relays RelayObserver
+	// Observer is told of requests. Nil means nobody.
+	Observer Observer
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
 }
@@ -142,12 +142,14 @@ func (s *Server) handle(pattern string, h handlerFunc) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newExchange(s, w, r)
 	defer x.finish()
+	x.begin()
+	defer x.report()
 	x.allowOrigin()
 	if isPreflight(r) {
 		x.serve(s.preflight)
 		return
 	}
-	s.mux.ServeHTTP(x, r)
+	s.mux.ServeHTTP(x, x.r)
 }
 
 // Drain makes the server unready, so that load balancers look elsewhere, while
