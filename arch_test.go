@@ -59,6 +59,8 @@ var layers = []row{
 	{layer: 1, pkg: "internal/fakeupstream", helper: true, why: "scripted providers write the foreign wire by hand, so that they cannot share our mistakes"},
 
 	{layer: 0, pkg: "internal/pgtest", helper: true, why: "a schema, or a whole PostgreSQL, for each test"},
+	{layer: 1, pkg: "internal/fakemcp", helper: true, why: "a real server of tools, built with the SDK alone"},
+
 	{layer: 2, pkg: "internal/openapitest", imports: []string{"responses"}, helper: true, why: "checks what we send against the published document"},
 
 	{layer: 3, pkg: "internal/route", imports: with(base, contracts...), why: "chooses among targets that it is given"},
@@ -95,7 +97,7 @@ var modules = []struct {
 	{"github.com/pressly/goose/v3", []string{"store/pgstore"}, "migrations"},
 	{"github.com/redis/rueidis", []string{"store/redisstore"}, "Redis and Valkey"},
 	{"github.com/klauspost/compress", []string{"store", "internal/server"}, "zstd for stored bodies; zstd and gzip for request bodies"},
-	{"github.com/modelcontextprotocol/go-sdk", []string{"tool/mcptool"}, "MCP"},
+	{"github.com/modelcontextprotocol/go-sdk", []string{"tool/mcptool", "internal/fakemcp"}, "MCP, and a server of it for tests"},
 	{"github.com/sony/gobreaker/v2", []string{"internal/route"}, "circuit breaker"},
 	{"golang.org/x/time", []string{"internal/route", "internal/server"}, "local limits, per target and per key"},
 	{"github.com/santhosh-tekuri/jsonschema/v6", nil, "checks what we send against the published schema"},

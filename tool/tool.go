@@ -141,3 +141,16 @@ func (r *Result) Size() int {
 	}
 	return n
 }
+
+// An Error is a failure of what runs a tool, rather than of the tool: a server that
+// answers with an error of its protocol. Clients are shown its type.
+type Error struct {
+	// Protocol is true for an error of the tool's protocol, false for one of HTTP
+	// below it.
+	Protocol bool
+	Code     int
+	Message  string
+}
+
+// Error is the message.
+func (e *Error) Error() string { return e.Message }
