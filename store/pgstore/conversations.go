@@ -25,7 +25,8 @@ func freshItems(keys, bodies, id, owner string) string {
 fresh as (
 	select i.key, i.body, row_number() over (order by i.n) as n
 	from unnest(%[1]s::bytea[], %[2]s::bytea[]) with ordinality i (key, body, n)
-	where not exists (select from conversation_items c where c.conversation = %[3]s and c.owner = %[4]s and c.key = i.key)
+	left join lateral (select true as there from conversation_items where conversation = %[3]s and owner = %[4]s and key = i.key limit 1) had on true
+	where had.there is null
 ), room as (
 	select items + (select count(*) from fresh) <= %[5]d as fits from conversations where id = %[3]s and owner = %[4]s
 )`, keys, bodies, id, owner, store.MaxConversationItems)
@@ -200,20 +201,22 @@ func (at place) add(ctx context.Context, db interface {
 }
 
 // listItems returns a page and one item more, if there is one, and no bodies from
-// where they are too large together. %s are the direction and its comparison.
+// where they are too large together. It is told the direction, its comparison, and
+// what is before the first position.
 const listItems = `
 select i.n, case when $5::int8 = 0 or i.bytes <= $5 then i.body end
 from (
 	select row_number() over page as n, sum(octet_length(body)) over page as bytes, body
 	from (
 		select position, body from conversation_items
-		where conversation = $1 and owner = $2 and ($3::bytea is null or position %[2]s (select position from conversation_items where conversation = $1 and owner = $2 and key = $3))
+		where conversation = $1 and owner = $2
+		and position %[2]s coalesce((select position from conversation_items where conversation = $1 and owner = $2 and key = $3), %[3]d)
 		order by position %[1]s limit $4
 	) one
 	window page as (order by position %[1]s)
 ) i order by i.n`
 
-var listAscending, listDescending = fmt.Sprintf(listItems, "asc", ">"), fmt.Sprintf(listItems, "desc", "<")
+var listAscending, listDescending = fmt.Sprintf(listItems, "asc", ">", -1), fmt.Sprintf(listItems, "desc", "<", math.MaxInt64)
 
 // ListItems implements [store.Conversations].
 func (s *Store) ListItems(ctx context.Context, owner, id string, p store.Page) (items []store.Item, more bool, err error) {
