@@ -302,6 +302,22 @@ func ItemStatus(it Item) Status {
 	return ""
 }
 
+// CallID returns the call_id of an item that calls something, of whatever kind,
+// "" if it does not.
+func CallID(it Item) string {
+	switch it := it.(type) {
+	case *FunctionCall:
+		return it.CallID
+	case *CustomToolCall:
+		return it.CallID
+	case *ToolSearchCall:
+		return it.CallID
+	case *UnknownItem:
+		return stringMember(it.Raw, "call_id")
+	}
+	return ""
+}
+
 // AsResource returns an input item as the API lists it: with a status, and the
 // content of a message as parts. It is a copy if anything changes.
 func AsResource(it Item) Item {

@@ -182,6 +182,15 @@ func newInputPart(typ string) Part {
 // MarshalJSONTo writes the items as an array.
 func (in Input) MarshalJSONTo(enc *jsontext.Encoder) error { return json.MarshalEncode(enc, in.Items) }
 
+// ConversationID is the id of the conversation that the request belongs to, ""
+// if none.
+func (r *Request) ConversationID() string {
+	if r.Conversation.Kind() == '{' {
+		return stringMember(r.Conversation, "id")
+	}
+	return stringOf(r.Conversation)
+}
+
 // WantsStream reports whether the client asked for events (R7).
 func (r *Request) WantsStream() bool { return r.Stream != nil && *r.Stream }
 

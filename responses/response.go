@@ -43,7 +43,14 @@ type Response struct {
 	Usage              *Usage             `json:"usage"`
 	User               *string            `json:"user"`
 	Metadata           map[string]string  `json:"metadata"`
+	Conversation       *ConversationRef   `json:"conversation,omitzero"`
 	Extra              jsontext.Value     `json:",embed"`
+}
+
+// A ConversationRef names the conversation that a response belongs to.
+type ConversationRef struct {
+	ID    string         `json:"id"`
+	Extra jsontext.Value `json:",embed"`
 }
 
 // IncompleteDetails says why a response stopped early.

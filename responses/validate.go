@@ -35,16 +35,26 @@ func (r *Request) validate(lim Limits) error {
 
 func (r *Request) validateConversation() error {
 	switch k := r.Conversation.Kind(); k {
-	case 0, '"', '{':
+	case 0:
+		return nil
+	case '"', '{':
+		if r.ConversationID() == "" {
+			return InvalidParam(CodeMissing, "conversation", "Must be the id of a conversation, or an object with it as `id`.")
+		}
+		if r.PreviousResponseID != "" {
+			return InvalidParam(CodeInvalidValue, "previous_response_id", "Go on either from a response or in a `conversation`, not both.")
+		}
 		return nil
 	default:
 		return InvalidParam(CodeInvalidType, "conversation", "Must be a string or an object, not %s.", kindName(k))
 	}
 }
 
-func (r *Request) validateInput() error {
-	for i, it := range r.Input.Items {
-		if err := validateItem("input["+strconv.Itoa(i)+"]", it); err != nil {
+func (r *Request) validateInput() error { return validateItems("input", r.Input.Items) }
+
+func validateItems(at string, items []Item) error {
+	for i, it := range items {
+		if err := validateItem(at+"["+strconv.Itoa(i)+"]", it); err != nil {
 			return err
 		}
 	}
@@ -325,11 +335,13 @@ func (r *Request) bringsTools() bool {
 	return false
 }
 
-func (r *Request) validateMetadata() error {
-	if len(r.Metadata) > 16 {
-		return InvalidParam(CodeInvalidValue, "metadata", "At most 16 members, not %d.", len(r.Metadata))
+func (r *Request) validateMetadata() error { return validateMetadata(r.Metadata) }
+
+func validateMetadata(metadata map[string]string) error {
+	if len(metadata) > 16 {
+		return InvalidParam(CodeInvalidValue, "metadata", "At most 16 members, not %d.", len(metadata))
 	}
-	for k, v := range r.Metadata {
+	for k, v := range metadata {
 		if n := utf8.RuneCountInString(k); n > 64 {
 			return InvalidParam(CodeInvalidValue, "metadata", "A name is longer than 64 characters (%d).", n)
 		}

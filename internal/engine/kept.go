@@ -59,6 +59,45 @@ func (e *Engine) Delete(ctx context.Context, owner, id string) (string, error) {
 // Losses are what the upstream did not honour.
 func (k *Kept) Losses() []responses.Loss { return k.record.Losses }
 
+// InputItems returns a page of the input of a response of owner.
+func (e *Engine) InputItems(ctx context.Context, owner, id string, p store.Page) (*Items, error) {
+	kept, err := e.Retrieve(ctx, owner, id)
+	if err != nil {
+		return nil, err
+	}
+	page, more, err := store.Cut(kept.record.Input, p)
+	return &Items{page, more}, storeFailure(err, errNoAfter)
+}
+
+// Items are a page of a list.
+type Items struct {
+	kept []store.Item
+	more bool
+}
+
+// FirstID and LastID are the ids of the first and the last item, "" if there is
+// none.
+func (l *Items) FirstID() string { return l.id(0) }
+
+// LastID is described with FirstID.
+func (l *Items) LastID() string { return l.id(len(l.kept) - 1) }
+
+func (l *Items) id(i int) string {
+	if len(l.kept) == 0 {
+		return ""
+	}
+	return l.kept[i].ID
+}
+
+// More reports whether there are items after these.
+func (l *Items) More() bool { return l.more }
+
+// Encode returns the items. Of what must be asked for, they have what includes
+// names.
+func (l *Items) Encode(includes func(name string) bool) ([]jsontext.Value, error) {
+	return shown(l.kept, includes)
+}
+
 // Encode returns the response object. Of what must be asked for, it has what
 // includes names.
 func (k *Kept) Encode(includes func(name string) bool) ([]byte, error) {

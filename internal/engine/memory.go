@@ -25,8 +25,11 @@ type memory struct {
 	shard uint16
 	// conversation is the conversation that the response belongs to, "" if none.
 	conversation string
-	// context is what came before, as it is kept.
+	// context is what came before, as it is kept, and before the same as items.
 	context []store.Item
+	before  []responses.Item
+	// resolved is true if added is other than what the client sent.
+	resolved bool
 	// link, depth and oldest are those of the record to be.
 	link   store.Link
 	depth  int
@@ -40,23 +43,40 @@ type memory struct {
 func (e *Engine) recall(ctx context.Context, owner string, req *responses.Request) (*memory, error) {
 	m := &memory{asked: req, added: req.Input.Items, shard: responses.RandomShard()}
 	if e.opts.Store == nil {
-		return m, refuseState(req)
+		if err := refuseState(req); err != nil {
+			return nil, err
+		}
+		return m, m.checkCalls()
 	}
 	if req.Background != nil && *req.Background {
 		return nil, responses.Unsupported("background", "This gateway runs responses in the foreground only.")
 	}
 	m.keep = req.Store == nil || *req.Store
-	if req.PreviousResponseID != "" {
-		if err := e.continueResponse(ctx, owner, m); err != nil {
+	for _, step := range []func(context.Context, string, *memory) error{e.loadContext, e.resolve, e.ready} {
+		if err := step(ctx, owner, m); err != nil {
 			return nil, err
 		}
 	}
-	if m.keep {
-		if err := e.opts.Store.Ready(ctx, m.shard); err != nil {
-			return nil, storeFailure(err, nil)
-		}
-	}
 	return m, m.putContext()
+}
+
+// loadContext loads what came before.
+func (e *Engine) loadContext(ctx context.Context, owner string, m *memory) error {
+	switch {
+	case m.asked.PreviousResponseID != "":
+		return e.continueResponse(ctx, owner, m)
+	case m.asked.ConversationID() != "":
+		return e.continueConversation(ctx, owner, m)
+	}
+	return nil
+}
+
+// ready makes sure that the response can be kept before anybody pays for it.
+func (e *Engine) ready(ctx context.Context, _ string, m *memory) error {
+	if !m.keep {
+		return nil
+	}
+	return storeFailure(e.opts.Store.Ready(ctx, m.shard), nil)
 }
 
 // refuseState refuses by name what needs a store of responses: ignoring it would
@@ -72,54 +92,6 @@ func refuseState(req *responses.Request) error {
 		return responses.Unsupported("background", "This gateway keeps no responses: run it in the foreground.")
 	}
 	return nil
-}
-
-var errNoPrevious = responses.InvalidParam(responses.CodePreviousNotFound, "previous_response_id",
-	"There is no such response: it was never stored, was deleted, or is older than responses are kept. Send the whole conversation in `input` instead.")
-
-// continueResponse loads the chain that ends in the previous response.
-func (e *Engine) continueResponse(ctx context.Context, owner string, m *memory) error {
-	id, ok := responses.ResponseID(m.asked.PreviousResponseID)
-	if !ok {
-		return errNoPrevious
-	}
-	chain, err := e.opts.Store.Chain(ctx, owner, id, store.Caps{Depth: e.opts.ContextDepth + 1, Bytes: e.opts.ContextBytes})
-	if err != nil {
-		return e.chainFailure(err)
-	}
-	last := &chain[len(chain)-1]
-	switch last.Status {
-	case responses.StatusCompleted, responses.StatusIncomplete:
-	default:
-		return responses.InvalidParam(responses.CodeInvalidValue, "previous_response_id",
-			"This response is %s, so there is nothing to go on from: continue from the one before it.", last.Status)
-	}
-	left := e.opts.ContextBytes
-	for i := range chain {
-		items, err := chain[i].Unpack(left)
-		if err != nil {
-			return e.chainFailure(err)
-		}
-		for _, it := range items {
-			left -= len(it.Data)
-		}
-		m.context = append(m.context, items...)
-		if i == len(chain)-1 {
-			m.link = store.Link{ID: id, Items: len(items)}
-		}
-	}
-	m.shard, _ = responses.Shard(id)
-	m.depth, m.oldest = last.Depth+1, last.Oldest
-	m.copied = m.depth >= e.opts.ContextDepth || !store.MayLink(m.oldest, e.opts.Now(), e.opts.Retention)
-	return nil
-}
-
-func (e *Engine) chainFailure(err error) error {
-	if errors.Is(err, store.ErrTooLong) {
-		return responses.InvalidParam(responses.CodeContextLength, "previous_response_id",
-			"What this response goes on from is larger than the %d MiB that this gateway puts before a model: begin anew with a summary of it.", e.opts.ContextBytes>>20)
-	}
-	return storeFailure(err, errNoPrevious)
 }
 
 // storeFailure is the public form of what a store says. notFound is for what is not
@@ -144,20 +116,12 @@ func storeFailure(err error, notFound *responses.Error) error {
 
 // putContext makes the request of which models get the whole.
 func (m *memory) putContext() error {
-	if len(m.context) == 0 && m.asked.PreviousResponseID == "" {
+	if m.asked.PreviousResponseID == "" && m.asked.Conversation == nil && !m.resolved {
 		return nil
 	}
 	req := *m.asked
 	req.PreviousResponseID, req.Conversation = "", nil
-	items := make([]responses.Item, 0, len(m.context)+len(m.added))
-	for _, kept := range m.context {
-		it, err := responses.DecodeItem(kept.Data)
-		if err != nil {
-			return fmt.Errorf("stored item %s: %w", kept.ID, err)
-		}
-		items = append(items, it)
-	}
-	req.Input.Items = append(items, m.added...)
+	req.Input.Items = slices.Concat(m.before, m.added)
 	if req.Raw != nil {
 		raw, err := m.rawInput()
 		if err != nil {
@@ -203,41 +167,4 @@ func joinValues(values []jsontext.Value) jsontext.Value {
 		out = append(out, v...)
 	}
 	return append(out, ']')
-}
-
-// keptInput returns the items that the request added as they are kept.
-func (m *memory) keptInput(responseID string) ([]store.Item, error) {
-	kept := make([]store.Item, 0, len(m.added))
-	for i, it := range m.added {
-		if _, ok := it.(*responses.CompactionTrigger); ok {
-			continue // it asked for something once, and says nothing
-		}
-		it = responses.AsResource(it)
-		if it.ItemID() == "" {
-			it = responses.WithItemID(it, inputID(it.Type(), responseID, i))
-		}
-		data, err := json.Marshal(it)
-		if err != nil {
-			return nil, err
-		}
-		kept = append(kept, store.Item{ID: it.ItemID(), Data: data})
-	}
-	return kept, nil
-}
-
-// keptOutput returns generated items as they are kept: without what was rendered
-// for the client only.
-func keptOutput(items []responses.Item) ([]store.Item, error) {
-	kept := make([]store.Item, 0, len(items))
-	for _, it := range items {
-		if isRenderedID(it.ItemID()) {
-			continue
-		}
-		data, err := json.Marshal(it)
-		if err != nil {
-			return nil, err
-		}
-		kept = append(kept, store.Item{ID: it.ItemID(), Data: data})
-	}
-	return slices.Clip(kept), nil
 }

@@ -2,9 +2,6 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/json/v2"
 	"errors"
 	"time"
@@ -105,6 +102,9 @@ func (r *Run) record(resp *responses.Response) (*store.Record, error) {
 	if record.Oldest.IsZero() {
 		record.Oldest = record.Created()
 	}
+	if record.Context, err = m.mentioned(); err != nil {
+		return nil, err
+	}
 	if m.copied {
 		m.copyContext(record)
 	}
@@ -118,24 +118,4 @@ func (r *Run) record(resp *responses.Response) (*store.Record, error) {
 // copyContext makes a record stand alone.
 func (m *memory) copyContext(r *store.Record) {
 	r.Context, r.Link, r.Depth, r.Oldest = m.context, store.Link{}, 0, r.Created()
-}
-
-// inputID is the id of an input item that came without one. It is always the same
-// for the same place.
-func inputID(typ, responseID string, index int) string {
-	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(responseID), uint64(index)))
-	return inputPrefix(typ) + hex.EncodeToString(sum[:16])
-}
-
-func inputPrefix(typ string) string {
-	switch typ {
-	case responses.TypeFunctionCallOutput:
-		return "fco_"
-	case responses.TypeCustomToolCallOutput:
-		return "ctco_"
-	}
-	if p := responses.ItemPrefix(typ); p != "" {
-		return p
-	}
-	return "item_"
 }

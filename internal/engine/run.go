@@ -33,7 +33,7 @@ type Run struct {
 	shard     uint16
 	resp      *responses.Response
 	fold      responses.Fold
-	ids       map[string]bool // ids of this response's items
+	ids       map[string]bool // ids of items that came before, and of this response
 	renamed   map[int]string  // output index → our id, for items whose id was taken
 	base      int             // output index of the turn's first item
 	seq       int64
@@ -56,6 +56,9 @@ func newRun(e *Engine, job *Job, m *memory) *Run {
 	id := responses.NewID(responses.PrefixResponse, m.shard, now)
 	resp := responses.NewResponse(job.Request, id, now)
 	resp.Store = m.keep
+	if m.conversation != "" {
+		resp.Conversation = &responses.ConversationRef{ID: m.conversation}
+	}
 	return &Run{
 		info:    RunInfo{ID: id, Owner: job.Owner, Model: job.Request.Model, Stream: job.Request.WantsStream()},
 		engine:  e,
@@ -66,7 +69,7 @@ func newRun(e *Engine, job *Job, m *memory) *Run {
 		started: now,
 		shard:   m.shard,
 		resp:    resp,
-		ids:     map[string]bool{},
+		ids:     m.taken(),
 	}
 }
 

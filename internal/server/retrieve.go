@@ -3,8 +3,6 @@ package server
 import (
 	"encoding/json/v2"
 	"net/http"
-	"net/url"
-	"slices"
 
 	"github.com/antiphon-dev/antiphon/responses"
 )
@@ -25,13 +23,6 @@ func (s *Server) retrieveResponse(x *exchange) error {
 	}
 	x.setDegraded(kept.Losses())
 	return x.writeJSON(http.StatusOK, body)
-}
-
-// included tells what a query asks for beyond the ordinary. Clients write lists in
-// both ways.
-func included(query url.Values) func(name string) bool {
-	names := slices.Concat(query["include"], query["include[]"])
-	return func(name string) bool { return slices.Contains(names, name) }
 }
 
 // deleted is the answer to a deletion.

@@ -103,6 +103,18 @@ func (s *Server) routes() {
 		"GET /v1/responses/{id}":    admit(claimRequest, s.retrieveResponse),
 		"DELETE /v1/responses/{id}": admit(claimRequest, s.deleteResponse),
 
+		"GET /v1/responses/{id}/input_items": admit(claimRequest, s.listInputItems),
+
+		"POST /v1/conversations":        admit(claimRequest, s.createConversation),
+		"GET /v1/conversations/{id}":    admit(claimRequest, s.getConversation),
+		"POST /v1/conversations/{id}":   admit(claimRequest, s.updateConversation),
+		"DELETE /v1/conversations/{id}": admit(claimRequest, s.deleteConversation),
+
+		"GET /v1/conversations/{id}/items":           admit(claimRequest, s.listConversationItems),
+		"POST /v1/conversations/{id}/items":          admit(claimRequest, s.createConversationItems),
+		"GET /v1/conversations/{id}/items/{item}":    admit(claimRequest, s.getConversationItem),
+		"DELETE /v1/conversations/{id}/items/{item}": admit(claimRequest, s.deleteConversationItem),
+
 		"POST /v1/chat/completions": admit(claimRun, s.relayPath(upstream.PathChatCompletions)),
 		"POST /v1/embeddings":       admit(claimRun, s.relayPath(upstream.PathEmbeddings)),
 	} {

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json/v2"
+	"slices"
+
+	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/store"
+)
+
+// keptInput returns the items that the request added as they are kept.
+func (m *memory) keptInput(responseID string) ([]store.Item, error) {
+	kept := make([]store.Item, 0, len(m.added))
+	for i, it := range m.added {
+		if _, ok := it.(*responses.CompactionTrigger); ok {
+			continue // it asked for something once, and says nothing
+		}
+		k, err := keptItem(it, func() string { return inputID(it.Type(), responseID, i) })
+		if err != nil {
+			return nil, err
+		}
+		kept = append(kept, k)
+	}
+	return kept, nil
+}
+
+// keptItem returns an input item as it is kept. It gets an id if it has none.
+func keptItem(it responses.Item, newID func() string) (store.Item, error) {
+	it = responses.AsResource(it)
+	if it.ItemID() == "" {
+		it = responses.WithItemID(it, newID())
+	}
+	data, err := json.Marshal(it)
+	return store.Item{ID: it.ItemID(), Data: data}, err
+}
+
+// keptOutput returns generated items as they are kept: without what was rendered
+// for the client only.
+func keptOutput(items []responses.Item) ([]store.Item, error) {
+	kept := make([]store.Item, 0, len(items))
+	for _, it := range items {
+		if isRenderedID(it.ItemID()) {
+			continue
+		}
+		data, err := json.Marshal(it)
+		if err != nil {
+			return nil, err
+		}
+		kept = append(kept, store.Item{ID: it.ItemID(), Data: data})
+	}
+	return slices.Clip(kept), nil
+}
+
+// inputID is the id of an input item that came without one. It is always the same
+// for the same place.
+func inputID(typ, responseID string, index int) string {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(responseID), uint64(index)))
+	return inputPrefix(typ) + hex.EncodeToString(sum[:16])
+}
+
+func inputPrefix(typ string) string {
+	switch typ {
+	case responses.TypeFunctionCallOutput:
+		return "fco_"
+	case responses.TypeCustomToolCallOutput:
+		return "ctco_"
+	}
+	if p := responses.ItemPrefix(typ); p != "" {
+		return p
+	}
+	return "item_"
+}
