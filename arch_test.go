@@ -59,6 +59,7 @@ var layers = []row{
 	{layer: 1, pkg: "internal/fakeupstream", helper: true, why: "scripted providers write the foreign wire by hand, so that they cannot share our mistakes"},
 
 	{layer: 0, pkg: "internal/pgtest", helper: true, why: "a schema, or a whole PostgreSQL, for each test"},
+	{layer: 0, pkg: "internal/redistest", helper: true, why: "a Redis, or a cluster of them, for each test"},
 	{layer: 1, pkg: "internal/fakemcp", helper: true, why: "a real server of tools, built with the SDK alone"},
 
 	{layer: 2, pkg: "internal/openapitest", imports: []string{"responses"}, helper: true, why: "checks what we send against the published document"},
