@@ -24,11 +24,11 @@ var publishedMembers = map[reflect.Type][]string{
 	reflect.TypeFor[ToolSearchCall]():       {"created_by"},
 	reflect.TypeFor[ToolSearchOutput]():     {"created_by"},
 	reflect.TypeFor[FunctionTool]():         {"allowed_callers", "async", "defer_loading", "output_schema"},
+	reflect.TypeFor[MCPTool]():              {"allowed_callers", "connector_id", "defer_loading", "server_description", "tunnel_id"},
 	reflect.TypeFor[CustomTool]():           {"allowed_callers", "defer_loading"},
 	reflect.TypeFor[InputText]():            {"prompt_cache_breakpoint"},
 	reflect.TypeFor[InputImage]():           {"prompt_cache_breakpoint"},
 	reflect.TypeFor[InputFile]():            {"detail", "prompt_cache_breakpoint"},
-	reflect.TypeFor[MCPTool]():              {"allowed_callers", "connector_id", "defer_loading", "server_description", "tunnel_id"},
 }
 
 // publishedItems are the members of items that this package has no struct for.
@@ -69,7 +69,6 @@ var publishedTools = map[string][]string{
 	"file_search":                   {"filters", "max_num_results", "ranking_options", "vector_store_ids"},
 	"image_generation":              imageMembers,
 	"local_shell":                   {},
-	"mcp":                           {}, // only as a tool_choice: it has a struct
 	"programmatic_tool_calling":     {},
 	"shell":                         {"allowed_callers", "environment"},
 	"web_search":                    searchMembers,
@@ -114,14 +113,6 @@ var publishedEvents = map[EventType][]string{
 	"response.image_generation_call.generating":    {},
 	"response.image_generation_call.in_progress":   {},
 	"response.image_generation_call.partial_image": {"background", "output_format", "partial_image_b64", "partial_image_index", "quality", "size"},
-	"response.mcp_call.completed":                  {},
-	"response.mcp_call.failed":                     {},
-	"response.mcp_call.in_progress":                {},
-	"response.mcp_call_arguments.delta":            {"delta"},
-	"response.mcp_call_arguments.done":             {"arguments"},
-	"response.mcp_list_tools.completed":            {},
-	"response.mcp_list_tools.failed":               {},
-	"response.mcp_list_tools.in_progress":          {},
 	"response.shell_call_command.added":            {"command", "command_index"},
 	"response.shell_call_command.delta":            {"command_index", "delta"},
 	"response.shell_call_command.done":             {"command", "command_index"},

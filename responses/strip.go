@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 const (
@@ -39,6 +40,14 @@ func (r *Request) Strip() (*Request, []Loss, error) {
 	// make it so.
 	clean, err := DecodeRequest(raw, &Limits{Bytes: math.MaxInt})
 	return clean, s.losses(), err
+}
+
+// HasParam reports whether param, as errors name it, begins with a member of
+// requests.
+func HasParam(param string) bool {
+	name, _, _ := strings.Cut(param, ".")
+	name, _, _ = strings.Cut(name, "[")
+	return name != "" && requestNames[foldCase(name)] == name
 }
 
 // A stripper takes out of wire structs what the published API does not have.
@@ -126,7 +135,7 @@ func strangeness(v any) string {
 			return unknownKind("tool", v.Name)
 		}
 	case ToolRef:
-		if newTool(v.Type) == nil && publishedTools[v.Type] == nil {
+		if !knownTool(v.Type) {
 			return unknownKind("tool", v.Type)
 		}
 	case jsontext.Value: // of the lists that the structs have, only annotations are values
@@ -136,6 +145,8 @@ func strangeness(v any) string {
 	}
 	return ""
 }
+
+func knownTool(word string) bool { return newTool(word) != nil || publishedTools[word] != nil }
 
 // structure strips a wire struct.
 func (s *stripper) structure(at string, v reflect.Value) {
@@ -230,7 +241,7 @@ func (s *stripper) toolChoice(r *Request) {
 		}
 		c.Raw = nil // it has the tools as they came
 	case c.Type == TypeFunction || c.Type == TypeCustom:
-	case c.Type != "" && publishedTools[c.Type] == nil:
+	case c.Type != "" && !knownTool(c.Type):
 		s.note("tool_choice", unknownKind("tool", c.Type))
 		r.ToolChoice = nil
 	case c.Mode == ToolChoiceRequired && len(r.Tools) == 0 && !r.bringsTools():

@@ -147,10 +147,16 @@ func (sh shape) has(name string) bool {
 	return slices.Contains(eventMembers, name)
 }
 
+// Usage returns what a turn cost that failed, without what is not published.
+func (a *AnswerStripper) Usage(u *Usage) *Usage {
+	clean, _ := stripped(&a.strip, "usage", u)
+	return clean
+}
+
 // end strips how a turn ended, and says what was stripped of it all.
 func (a *AnswerStripper) end(end *TurnEnd) *TurnEnd {
 	clean := *end
-	clean.Usage, _ = stripped(&a.strip, "usage", end.Usage)
+	clean.Usage = a.Usage(end.Usage)
 	clean.Upstream, _ = stripped(&a.strip, "response", end.Upstream)
 	clean.Stripped = append(slices.Clip(end.Stripped), a.strip.losses()...)
 	return &clean

@@ -137,7 +137,7 @@ func (p *prober) llamacppWindow(ctx context.Context) int64 {
 // A windowed driver lists its models with the windows that were found when the
 // gateway started, for servers whose list does not tell.
 type windowed struct {
-	upstream.Driver
+	upstream.Wrapped
 	windows map[string]int64
 }
 
@@ -147,16 +147,12 @@ func withWindows(d upstream.Driver, models []upstream.Model) upstream.Driver {
 	for _, m := range models {
 		windows[m.ID] = m.ContextWindow
 	}
-	return &windowed{d, windows}
+	return &windowed{upstream.Wrapped{Driver: d}, windows}
 }
 
 // Models implements [upstream.ModelLister].
 func (d *windowed) Models(ctx context.Context) ([]upstream.Model, error) {
-	lister, ok := d.Driver.(upstream.ModelLister)
-	if !ok {
-		return nil, nil
-	}
-	models, err := lister.Models(ctx)
+	models, err := d.Wrapped.Models(ctx)
 	for i := range models {
 		models[i].ContextWindow = cmp.Or(d.windows[models[i].ID], models[i].ContextWindow)
 	}

@@ -35,15 +35,12 @@ const summaryIntroduction = "Summary of the conversation so far:\n\n"
 // compaction item, which holds the model's own summary under seal; a compaction
 // item in the input is context again. A seal that does not open is left out and
 // reported as a loss.
-func Compacting(d Driver, s Sealer) Driver { return &compacting{d, s} }
+func Compacting(d Driver, s Sealer) Driver { return &compacting{Wrapped{d}, s} }
 
 type compacting struct {
-	Driver
+	Wrapped
 	sealer Sealer
 }
-
-// Models implements [ModelLister].
-func (c *compacting) Models(ctx context.Context) ([]Model, error) { return listModels(ctx, c.Driver) }
 
 // Open implements [Driver].
 func (c *compacting) Open(ctx context.Context, t *Turn) (*Stream, error) {

@@ -6,7 +6,6 @@ import (
 	"encoding/json/v2"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"mime"
 	"net"
@@ -157,14 +156,7 @@ func (e *Endpoint) do(req *http.Request, client http.Header) (*http.Response, er
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		defer resp.Body.Close()
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-		if key := req.Header.Get("Authorization"); key != "" && key == client.Get("Authorization") {
-			if err := clientRefused(resp.StatusCode, body); err != nil {
-				return nil, err
-			}
-		}
-		return nil, StatusError(resp, body)
+		return nil, AnswerError(resp, client)
 	}
 	return resp, nil
 }
@@ -183,7 +175,7 @@ func clientRefused(status int, body []byte) error {
 	if message == "" {
 		message = "The upstream does not accept this API key."
 	}
-	return responses.UpstreamErrorf(code, "%s", message).WithCause(&refusedError{status})
+	return responses.UpstreamErrorf(code, "%s", message).WithCause(&refusedError{status: status})
 }
 
 // Streams reports whether resp is an event stream. Some servers answer whole
@@ -236,7 +228,7 @@ func Unsent(err error) error { return &notSentError{err} }
 
 // Refused is the private cause of the failure of a turn that the upstream refused
 // with the status, instead of running it.
-func Refused(status int) error { return &refusedError{status} }
+func Refused(status int) error { return &refusedError{status: status} }
 
 // SafeToRetry reports whether the turn that failed with err can be run again
 // without being run twice: nothing was sent, or the upstream refused it.
@@ -248,10 +240,19 @@ func SafeToRetry(err error) bool {
 	return ok
 }
 
-// refusedError marks an HTTP status of the upstream.
-type refusedError struct{ status int }
+// refusedError marks an HTTP status of the upstream. What it said of it is there if
+// clients are not to read it.
+type refusedError struct {
+	status int
+	said   string
+}
 
-func (e *refusedError) Error() string { return fmt.Sprintf("upstream status %d", e.status) }
+func (e *refusedError) Error() string {
+	if e.said == "" {
+		return fmt.Sprintf("upstream status %d", e.status)
+	}
+	return fmt.Sprintf("upstream status %d: %s", e.status, excerpt([]byte(e.said)))
+}
 
 // ReadFailure classifies an error while reading an answer that had begun.
 func ReadFailure(ctx context.Context, err error) error {
@@ -283,15 +284,20 @@ type errorDetail struct {
 	Param   any    `json:"param"`
 }
 
-// StatusError turns an HTTP error of an upstream into ours.
+// StatusError turns an HTTP error of an upstream into ours. Nobody reads the
+// credential that was sent, should the body quote it.
 func StatusError(resp *http.Response, body []byte) error {
-	detail := parseErrorBody(body)
+	detail := parseErrorBody(redact(body, resp.Request))
 	err := WireError(resp.StatusCode, detail.Type, codeWord(detail.Code), detail.Message)
 	if p, ok := detail.Param.(string); ok && err.Code.Status() == http.StatusBadRequest {
 		err.Param = p
 	}
 	err.RetryAfter = retryAfter(resp.Header.Get("Retry-After"))
-	return err.WithCause(&refusedError{resp.StatusCode})
+	cause := &refusedError{status: resp.StatusCode}
+	if err.Message != detail.Message {
+		cause.said = detail.Message
+	}
+	return err.WithCause(cause)
 }
 
 // parseErrorBody reads {"error":{…}}, {"error":"…"}, {"message":…}, {"detail":…}.
@@ -355,7 +361,11 @@ func accountTrouble(status int, typ, code string) bool {
 	case "authentication_error", "permission_error", "billing_error":
 		return true
 	}
-	return code == "invalid_api_key"
+	switch code {
+	case "invalid_api_key", "account_deactivated", "billing_hard_limit_reached", "billing_not_active":
+		return true
+	}
+	return false
 }
 
 // classify finds our code: by the upstream's own word where it is one of ours,

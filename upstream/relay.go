@@ -91,18 +91,26 @@ func (g *guard) Relays(path string) bool {
 	return ok && r.Relays(path)
 }
 
-// Relay and Relays implement [Relayer] as the compacted driver does.
-func (c *compacting) Relay(ctx context.Context, p *Passage) (*http.Response, error) {
-	r, ok := c.Driver.(Relayer)
+// Wrapped is a driver that has the optional abilities of the one in it, for drivers
+// that embed it and change one thing.
+type Wrapped struct{ Driver }
+
+// Models implements [ModelLister].
+func (w Wrapped) Models(ctx context.Context) ([]Model, error) { return listModels(ctx, w.Driver) }
+
+// Relay implements [Relayer] if the driver does.
+func (w Wrapped) Relay(ctx context.Context, p *Passage) (*http.Response, error) {
+	relayer, ok := w.Driver.(Relayer)
 	if !ok {
 		return nil, errNotRelayed
 	}
-	return r.Relay(ctx, p)
+	return relayer.Relay(ctx, p)
 }
 
-func (c *compacting) Relays(path string) bool {
-	r, ok := c.Driver.(Relayer)
-	return ok && r.Relays(path)
+// Relays implements [Relayer]: a driver that is none has no path.
+func (w Wrapped) Relays(path string) bool {
+	relayer, ok := w.Driver.(Relayer)
+	return ok && relayer.Relays(path)
 }
 
 // The paths of the APIs that can be relayed, below their root.
