@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -21,6 +22,9 @@ import (
 
 // Options configures [New]. Drivers is required; everything else may be zero.
 type Options struct {
+	// Mode is which paths there are, and what becomes of what nobody knows. "" means
+	// ModeTransparent.
+	Mode Mode
 	// Drivers are the upstreams by name. The gateway closes them.
 	Drivers map[string]upstream.Driver
 	// Upstreams say how the gateway treats upstreams, by name; one without an entry
@@ -79,6 +83,18 @@ type Options struct {
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
 }
+
+// Mode is what the gateway does with what it does not know.
+type Mode string
+
+// The modes.
+const (
+	// ModeTransparent passes it on.
+	ModeTransparent Mode = "transparent"
+	// ModeStrict serves known paths only and strips what is not published, of
+	// requests and of answers; every upstream is sanitized.
+	ModeStrict Mode = "strict"
+)
 
 // Model is what a name that clients use stands for: a pool of targets and
 // settings. [ModelAt] makes one of a single target.
@@ -221,7 +237,12 @@ func New(opts *Options) (*Gateway, error) {
 // one knows of its targets.
 func newGeneration(opts *Options, previous *route.Router) (*server.Generation, *route.Router, error) {
 	gen := &server.Generation{
-		Authenticate: opts.Authenticate, Transform: opts.TransformRequest, OutputMode: opts.OutputMode, TrustedProxies: opts.TrustedProxies,
+		Authenticate: opts.Authenticate, Transform: opts.TransformRequest, OutputMode: opts.OutputMode, Strict: opts.Mode == ModeStrict, TrustedProxies: opts.TrustedProxies,
+	}
+	switch opts.Mode {
+	case "", ModeTransparent, ModeStrict:
+	default:
+		return nil, nil, fmt.Errorf("antiphon: Options.Mode %q is not there: use %s or %s", opts.Mode, ModeTransparent, ModeStrict)
 	}
 	if !opts.OutputMode.Known() {
 		return nil, nil, fmt.Errorf("antiphon: Options.OutputMode %q is not there: use %s or %s", opts.OutputMode, OutputJSON, OutputObsidian)
@@ -244,13 +265,30 @@ func newGeneration(opts *Options, previous *route.Router) (*server.Generation, *
 	attempts, _ := opts.Observer.(route.Observer)
 	router, err := route.New(opts.Drivers, opts.Models, &route.Options{
 		Limits:    upstream.Limits{FirstEvent: opts.Timeouts.FirstEvent, Idle: opts.Timeouts.Idle},
-		Upstreams: opts.Upstreams,
+		Upstreams: upstreamsOf(opts),
 		Previous:  previous,
 		Observer:  attempts,
 		Now:       opts.Now,
 	})
 	gen.Router = router
 	return gen, router, err
+}
+
+// upstreamsOf is how the upstreams are treated.
+func upstreamsOf(opts *Options) map[string]Upstream {
+	if opts.Mode != ModeStrict {
+		return opts.Upstreams
+	}
+	all := maps.Clone(opts.Upstreams)
+	if all == nil {
+		all = map[string]Upstream{}
+	}
+	for name := range opts.Drivers {
+		u := all[name]
+		u.Sanitize = true
+		all[name] = u
+	}
+	return all
 }
 
 // Handler serves the API. It may be mounted in a server of the caller's own,

@@ -69,11 +69,14 @@ type Config struct {
 	SealKeys []Secret `yaml:"seal_keys"`
 }
 
-// Mode is what the gateway does with request members that it does not know.
+// Mode is what the gateway does with what it does not know.
 type Mode string
 
-// ModeTransparent passes on what the gateway does not know.
-const ModeTransparent Mode = "transparent"
+// The modes.
+const (
+	ModeTransparent Mode = "transparent" // it is passed on
+	ModeStrict      Mode = "strict"      // paths that are not known are 404; what is not in the published API is stripped, of requests and of answers, and all upstreams are sanitized
+)
 
 // Timeouts bound the life of a response. Zero means the default; a file cannot
 // say zero.

@@ -182,7 +182,7 @@ func TestValidateWithoutFile(t *testing.T) {
 		Timeouts:  config.Timeouts{Idle: -time.Second},
 	}
 	want := `listen: "4100" is not an address; write host:port, such as 127.0.0.1:4100
-mode: "loose" is not a mode; use transparent
+mode: "loose" is not a mode; use transparent or strict
 upstreams.a.url: is missing; write the address of the upstream, such as http://127.0.0.1:8000/v1
 timeouts.idle: -1s is shorter than nothing; leave it out for the default`
 	if diff := cmp.Diff(want, fmt.Sprint(bad.Validate())); diff != "" {

@@ -64,7 +64,7 @@ var fullUpstreams = map[string]config.Upstream{
 	},
 	"pool":   {URL: "https://llm.example/v1", APIKeys: []config.Secret{"sk-file", "k-2"}, Auth: "header X-Key", OnMalformed: config.MalformedFail},
 	"azure":  {URL: "https://x.openai.azure.com/openai/v1", APIKey: "az-1", Auth: config.AuthAzure, OnMalformed: config.MalformedFail},
-	"guests": {URL: "https://llm.example/openai/v1", Auth: config.AuthNone, OnMalformed: config.MalformedFail, Relay: new(false)},
+	"guests": {URL: "https://llm.example/openai/v1", Auth: config.AuthNone, OnMalformed: config.MalformedFail, Relay: new(false), Sanitize: true},
 }
 
 // fast is a model with everything that a model can have (R32, R34).

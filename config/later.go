@@ -9,7 +9,6 @@ var later = []string{
 	"tools",
 	"upstreams.*.command",
 	"upstreams.*.state",
-	"upstreams.*.sanitize",
 }
 
 func notInBuild(shape string) bool { return slices.Contains(later, shape) }

@@ -34,6 +34,11 @@ type Upstream struct {
 	// for byte, if it speaks the Responses API and so do the other targets of their
 	// model. Left out, they may; false has all of them run by the gateway.
 	Relay *bool `yaml:"relay"`
+	// Sanitize keeps from clients what only this upstream has: members of its
+	// answers that are not in the published API, its words for its failures, and
+	// trouble with its account. They get the gateway's own words; the log has the
+	// upstream's. It is always so with mode: strict.
+	Sanitize bool `yaml:"sanitize"`
 }
 
 // Protocol names what an upstream speaks.

@@ -20,11 +20,9 @@ func (c *Config) problems() problems {
 	checkListen(&p, cmp.Or(c.Listen, DefaultListen), len(c.Auth.Keys) > 0)
 	c.Admin.check(&p, c.Listen)
 	switch c.Mode {
-	case "", ModeTransparent:
-	case "strict":
-		p.addf("mode", "strict is not in this build; remove it")
+	case "", ModeTransparent, ModeStrict:
 	default:
-		p.addf("mode", "%q is not a mode; use transparent", c.Mode)
+		p.addf("mode", "%q is not a mode; use transparent or strict", c.Mode)
 	}
 	c.Auth.check(&p)
 	c.CORS.check(&p)

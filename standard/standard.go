@@ -121,6 +121,7 @@ func assemble(ctx context.Context, c *config.Config, opts *Options) (*antiphon.O
 		return nil, err
 	}
 	return &antiphon.Options{
+		Mode:           antiphon.Mode(c.Mode),
 		Drivers:        drivers,
 		Upstreams:      upstreamsOf(c),
 		Models:         models,
@@ -250,7 +251,7 @@ func modelOf(m config.Model) antiphon.Model {
 func upstreamsOf(c *config.Config) map[string]antiphon.Upstream {
 	upstreams := map[string]antiphon.Upstream{}
 	for name, u := range c.Upstreams {
-		upstreams[name] = antiphon.Upstream{NoRelay: !u.Relays()}
+		upstreams[name] = antiphon.Upstream{NoRelay: !u.Relays(), Sanitize: u.Sanitize}
 	}
 	return upstreams
 }

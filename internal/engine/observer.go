@@ -32,7 +32,9 @@ type RunEnd struct {
 	Err    *responses.Error // nil if the run completed or is incomplete
 	Usage  *responses.Usage // nil if unknown
 	Losses []responses.Loss // those that only the answer revealed
-	Events int64
+	// Stripped is what was taken out of the answer of a sanitized upstream.
+	Stripped []responses.Loss
+	Events   int64
 	// FirstEvent is how long it took until the answer began, 0 if it did not.
 	FirstEvent, Duration time.Duration
 }

@@ -293,7 +293,7 @@ func (r *Run) settle(end *responses.TurnEnd) {
 		resp.IncompleteDetails = &responses.IncompleteDetails{Reason: end.Reason}
 	}
 	resp.Usage = end.Usage
-	r.end.Usage, r.end.Losses = end.Usage, end.Losses
+	r.end.Usage, r.end.Losses, r.end.Stripped = end.Usage, end.Losses, end.Stripped
 	if resp.ServiceTier == "auto" {
 		resp.ServiceTier = "default"
 	}

@@ -139,7 +139,7 @@ func (a *attempts) try(ctx context.Context, c candidate) (again bool, err error)
 	a.tries.made++
 	s, err := c.driver.Open(a.watch.ctx, &turn)
 	if err != nil {
-		return a.failed(ctx, err), err
+		return a.failed(ctx, err), a.target.public(err)
 	}
 	a.stream = s
 	return false, a.hold(s)
@@ -201,16 +201,16 @@ func (a *attempts) relay(ctx context.Context, yield func(responses.Event, error)
 		switch {
 		case err != nil && !began:
 			if again = a.failed(ctx, err) && len(a.tries.left) > 0; !again {
-				yield(ev, err)
+				yield(ev, a.target.public(err))
 			}
-			a.tries.last = err
+			a.tries.last = a.target.public(err)
 			return false, again
 		case err != nil:
 			if _, outcome := a.target.blame(err); outcome != errNoVerdict && ctx.Err() == nil {
 				a.target.ended(err)
 			}
 			a.end()
-			yield(ev, err)
+			yield(ev, a.target.public(err))
 			return true, false
 		case !began:
 			began = true

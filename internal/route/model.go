@@ -34,6 +34,11 @@ type Upstream struct {
 	// NoRelay has requests for models of the upstream run, never relayed. Those of
 	// APIs that the gateway cannot run are relayed all the same.
 	NoRelay bool
+	// Sanitize keeps from clients what only this upstream has: members and kinds
+	// that nobody published, its words for its failures, and trouble with its
+	// account. Its answers are then not relayed, but for those of APIs that the
+	// gateway cannot run; whoever relays these cleans them.
+	Sanitize bool
 }
 
 // A Model is what a name that clients use stands for.

@@ -22,7 +22,7 @@ type pool struct {
 func (p *pool) relays(path string) bool {
 	return !p.shapes() && !slices.ContainsFunc(p.targets, func(t *target) bool {
 		r, ok := t.driver.(upstream.Relayer)
-		return !ok || !r.Relays(path) || t.settings.NoRelay && path == upstream.PathResponses
+		return !ok || !r.Relays(path) || path == upstream.PathResponses && (t.settings.NoRelay || t.settings.Sanitize)
 	})
 }
 

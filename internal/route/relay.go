@@ -19,6 +19,8 @@ type Relayed struct {
 	*http.Response
 	// Upstream is who answered; Model is its name for the model.
 	Upstream, Model string
+	// Sanitize says that the answer is to be cleaned before a client gets it.
+	Sanitize bool
 }
 
 // CanRelay reports whether requests of the path for the model can pass as they
@@ -70,6 +72,9 @@ func (r *Router) relayTo(ctx context.Context, c candidate, a Attempt, p *upstrea
 	if err == nil {
 		err = refusal(resp, more)
 	}
+	if err == nil && c.settings.Sanitize && resp.StatusCode >= http.StatusMultipleChoices {
+		err = upstream.AnswerError(resp, p.Header)
+	}
 	if err != nil {
 		watch.ended(false, err)
 		again, outcome := c.blame(err)
@@ -78,7 +83,7 @@ func (r *Router) relayTo(ctx context.Context, c candidate, a Attempt, p *upstrea
 		}
 		verdict(outcome)
 		end()
-		return nil, again, err
+		return nil, again, c.public(err)
 	}
 	// The last failure passes as it came, and is a failure all the same.
 	var outcome error
@@ -88,7 +93,7 @@ func (r *Router) relayTo(ctx context.Context, c candidate, a Attempt, p *upstrea
 	verdict(outcome)
 	watch.ended(outcome == nil, outcome)
 	resp.Body = &placeHolder{resp.Body, sync.OnceFunc(end)}
-	return &Relayed{Response: resp, Upstream: c.Upstream, Model: a.Target}, false, nil
+	return &Relayed{Response: resp, Upstream: c.Upstream, Model: a.Target, Sanitize: c.settings.Sanitize}, false, nil
 }
 
 // placeHolder gives the place of a request back when its answer is closed.

@@ -81,6 +81,9 @@ func New(drivers map[string]upstream.Driver, models map[string]Model, opts *Opti
 		r.now = time.Now
 	}
 	for name, d := range drivers {
+		if opts.Upstreams[name].Sanitize {
+			d = upstream.Sanitized(d)
+		}
 		r.upstreams[name] = upstream.Guard(d, opts.Limits)
 	}
 	for name := range opts.Upstreams {

@@ -194,6 +194,14 @@ func (t *state) blame(err error) (another bool, verdict error) {
 	return false, errNoVerdict // the request itself is at fault
 }
 
+// public is a failure of the target as clients may read it.
+func (t *target) public(err error) error {
+	if t.settings.Sanitize {
+		return upstream.Public(err)
+	}
+	return err
+}
+
 // pause leaves the target alone for as long as it asked.
 func (t *state) pause(d time.Duration) {
 	if d <= 0 {

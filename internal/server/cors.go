@@ -67,7 +67,7 @@ func isLoopbackPage(origin string) bool {
 }
 
 // exposed are the headers of answers that pages may read.
-const exposed = headerRequestID + ", " + headerUpstream + ", " + headerDegraded + ", Retry-After" +
+const exposed = headerRequestID + ", " + headerUpstream + ", " + headerDegraded + ", " + headerStripped + ", Retry-After" +
 	", X-Ratelimit-Limit-Requests, X-Ratelimit-Remaining-Requests, X-Ratelimit-Reset-Requests" +
 	", X-Ratelimit-Limit-Tokens, X-Ratelimit-Remaining-Tokens, X-Ratelimit-Reset-Tokens"
 

@@ -31,6 +31,11 @@ func (s *Server) createResponse(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	return s.run(x, req)
+}
+
+// run has a request run, and reads the answer to the client.
+func (s *Server) run(x *exchange, req *responses.Request) (err error) {
 	x.shape = shapeOf(req)
 	if req, err = s.transform(x, req); err != nil {
 		return err
@@ -120,12 +125,33 @@ func (x *exchange) noteHead(head engine.Head) {
 	x.setDegraded(head.Losses)
 }
 
-// setDegraded reports losses: a list of quoted field names, each with a reason.
-func (x *exchange) setDegraded(losses []responses.Loss) {
-	quote := strings.NewReplacer(`"`, "'", `\`, "/", "\r", " ", "\n", " ")
+// setDegraded reports what the upstream will not honour.
+func (x *exchange) setDegraded(losses []responses.Loss) { x.listLosses(headerDegraded, losses) }
+
+// listLosses puts losses into a header: a list of quoted field names, each with a
+// reason. The names may be a client's invention.
+func (x *exchange) listLosses(header string, losses []responses.Loss) {
 	for _, l := range losses {
-		x.Header().Add(headerDegraded, `"`+quote.Replace(l.Param)+`";reason="`+quote.Replace(l.Reason)+`"`)
+		x.Header().Add(header, quoted(l.Param)+`;reason=`+quoted(l.Reason))
 	}
+}
+
+// quoted returns s as a quoted string of a header, with what cannot be in one
+// replaced.
+func quoted(s string) string {
+	return `"` + strings.Map(func(r rune) rune {
+		switch {
+		case r == '"':
+			return '\''
+		case r == '\\':
+			return '/'
+		case r == '…':
+			return '.'
+		case r < ' ' || r > '~':
+			return ' '
+		}
+		return r
+	}, s) + `"`
 }
 
 // stream reads the log to the client as server-sent events.

@@ -20,6 +20,7 @@ const (
 	headerRequestID = "X-Request-Id"
 	headerUpstream  = "Antiphon-Upstream"
 	headerDegraded  = "Antiphon-Degraded"
+	headerStripped  = "Antiphon-Stripped"
 )
 
 // An exchange is one request and its answer: the ResponseWriter that the
@@ -49,6 +50,7 @@ type exchange struct {
 	broken         error         // the rule that a relayed stream broke
 	first          time.Duration // until the first byte of the body
 	err            *responses.Error
+	stripped       []responses.Loss // of the request
 }
 
 func newExchange(s *Server, w http.ResponseWriter, r *http.Request) *exchange {
@@ -160,6 +162,9 @@ func (x *exchange) finish() {
 		attrs = append(attrs, slog.Int("headers_dropped", x.headersDropped))
 	}
 	attrs = append(attrs, x.shape.attrs()...)
+	if len(x.stripped) > 0 {
+		attrs = append(attrs, slog.String("stripped", namesOf(x.stripped)))
+	}
 	if x.rule != "" {
 		attrs = append(attrs, slog.String("rule", x.rule))
 	}
@@ -169,6 +174,9 @@ func (x *exchange) finish() {
 	level := slog.LevelInfo
 	if x.end != nil {
 		attrs = append(attrs, slog.String("cause", string(x.end.Cause)), slog.Int64("events", x.end.Events))
+		if len(x.end.Stripped) > 0 {
+			attrs = append(attrs, slog.String("answer_stripped", namesOf(x.end.Stripped)))
+		}
 		if x.err == nil {
 			x.err = x.end.Err
 		}

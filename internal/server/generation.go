@@ -21,6 +21,9 @@ type Router interface {
 // with to its end.
 type Generation struct {
 	Router Router
+	// Strict serves known paths only, and of requests and answers only what is
+	// published. The router must sanitize all of its upstreams.
+	Strict bool
 	// Keys are who may use the API. Nil means everybody, as one tenant; pages of
 	// the web are then kept out by their origin.
 	Keys *Keyring

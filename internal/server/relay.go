@@ -56,19 +56,24 @@ func (s *Server) relayPath(path string) handlerFunc {
 		if err != nil {
 			return err
 		}
-		r, ok := x.gen.Router.(relayRouter)
-		if !ok || x.key != nil && !x.key.allows(head.Model) || !r.CanRelay(head.Model, path) {
-			return responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %q for %s here.", head.Model, x.r.URL.Path)
-		}
-		return s.relay(x, r, head, path, body)
+		return s.relayTo(x, head, path, body)
 	}
+}
+
+// relayTo relays a request to the upstreams of its model, if they have the path.
+func (s *Server) relayTo(x *exchange, head *responses.Head, path string, body []byte) error {
+	r, ok := x.gen.Router.(relayRouter)
+	if !ok || x.key != nil && !x.key.allows(head.Model) || !r.CanRelay(head.Model, path) {
+		return responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %q for %s here.", head.Model, x.r.URL.Path)
+	}
+	return s.relay(x, r, head, path, body)
 }
 
 // relay passes a request on, and its answer back, as they came.
 func (s *Server) relay(x *exchange, r relayRouter, head *responses.Head, path string, body []byte) error {
 	x.shape = shape{model: head.Model, stream: head.Stream, relayed: true}
 	answer, err := r.Relay(x.r.Context(), head.Model, head.PromptCacheKey, &upstream.Passage{
-		Method: x.r.Method, Path: path, Query: x.r.URL.RawQuery, Header: x.forwarded(), Body: body,
+		Method: x.r.Method, Path: path, Query: x.query(), Header: x.forwarded(), Body: body,
 	})
 	if err != nil {
 		return err
@@ -76,6 +81,9 @@ func (s *Server) relay(x *exchange, r relayRouter, head *responses.Head, path st
 	defer answer.Body.Close()
 	x.passHeader(answer)
 	rename := relay.Rename{From: answer.Model, To: head.Model}
+	if answer.Sanitize {
+		return s.passClean(x, answer, path, rename)
+	}
 	var seen *relay.Seen
 	if upstream.Streams(answer.Response) {
 		x.streams()
@@ -108,12 +116,9 @@ func (c *clientStream) Write(p []byte) (int, error) {
 func (x *exchange) passWhole(answer *route.Relayed, rename relay.Rename) (*relay.Seen, error) {
 	buf := answers.Get().(*bytes.Buffer)
 	defer putAnswer(buf)
-	err := readInto(buf, io.LimitReader(answer.Body, maxWhole+1), answer.ContentLength)
-	if err == nil && buf.Len() > maxWhole {
-		err = responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's answer is larger than %d bytes.", maxWhole)
-	}
+	err := x.readAnswer(buf, answer)
 	if err != nil {
-		x.fail(responses.AsError(upstream.ReadFailure(x.r.Context(), err)))
+		x.fail(responses.AsError(err))
 		return new(relay.Seen), err
 	}
 	body, seen := buf.Bytes(), new(relay.Seen)
@@ -137,6 +142,18 @@ func putAnswer(b *bytes.Buffer) {
 	}
 }
 
+// readAnswer reads an answer that is not a stream.
+func (x *exchange) readAnswer(buf *bytes.Buffer, answer *route.Relayed) error {
+	err := readInto(buf, io.LimitReader(answer.Body, maxWhole+1), answer.ContentLength)
+	switch {
+	case err != nil:
+		return upstream.ReadFailure(x.r.Context(), err)
+	case buf.Len() > maxWhole:
+		return responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's answer is larger than %d bytes.", maxWhole)
+	}
+	return nil
+}
+
 // notPassed are headers of an answer that are about the connection to the
 // upstream, or between it and the gateway.
 var notPassed = canonical("Connection", "Keep-Alive", "Transfer-Encoding", "Content-Length", "Upgrade", "Trailer", "TE", "Set-Cookie", "Date")
@@ -145,7 +162,7 @@ var notPassed = canonical("Connection", "Keep-Alive", "Transfer-Encoding", "Cont
 func (x *exchange) passHeader(answer *route.Relayed) {
 	h := x.Header()
 	for name, values := range answer.Header {
-		if !notPassed[name] && name != headerRequestID && !strings.HasPrefix(name, "Access-Control-") {
+		if !notPassed[name] && name != headerRequestID && !strings.HasPrefix(name, "Access-Control-") && (!answer.Sanitize || aboutTheBody[name]) {
 			h[name] = values
 		}
 	}

@@ -56,7 +56,8 @@ type Server struct {
 	engine      *engine.Engine
 	generations generations
 	opts        Options
-	mux         *http.ServeMux
+	transparent *http.ServeMux // of the two modes; a generation is of one
+	strict      *http.ServeMux
 	unpackers   unpackers
 	limits      limitStore // outlives generations
 	draining    atomic.Bool
@@ -69,7 +70,7 @@ type handlerFunc func(x *exchange) error
 // New returns the handler, which begins with the given generation. It starts
 // nothing.
 func New(e *engine.Engine, first *Generation, opts *Options) *Server {
-	s := &Server{engine: e, generations: generations{current: first}, mux: http.NewServeMux(), unpackers: newUnpackers()}
+	s := &Server{engine: e, generations: generations{current: first}, unpackers: newUnpackers()}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -89,16 +90,24 @@ func New(e *engine.Engine, first *Generation, opts *Options) *Server {
 		s.opts.Now = time.Now
 	}
 	s.limits = newLocalLimits(s.opts.Now)
-	s.routes()
+	s.transparent = s.router(map[string]handlerFunc{
+		"POST /v1/responses":        admit(claimRun, s.createResponse),
+		"POST /v1/chat/completions": admit(claimRun, s.relayPath(upstream.PathChatCompletions)),
+		"POST /v1/embeddings":       admit(claimRun, s.relayPath(upstream.PathEmbeddings)),
+	}, admit(claimRequest, s.unknownPath))
+	s.strict = s.router(map[string]handlerFunc{
+		"POST /v1/responses":        admit(claimRun, s.createStrict),
+		"POST /v1/chat/completions": admit(claimRun, s.relayStrict(upstream.PathChatCompletions)),
+		"POST /v1/embeddings":       admit(claimRun, s.relayStrict(upstream.PathEmbeddings)),
+	}, admit(claimRequest, s.unknownPath))
 	return s
 }
 
-// routes lists the API. Each path also works without /v1.
-func (s *Server) routes() {
-	for pattern, h := range map[string]handlerFunc{
-		"POST /v1/responses": admit(claimRun, s.createResponse),
-		"GET /v1/responses":  admit(claimRequest, s.refuseWebSocket),
-		"GET /v1/models":     admit(claimRequest, s.listModels),
+// routes lists what is the same in both modes.
+func (s *Server) routes() map[string]handlerFunc {
+	return map[string]handlerFunc{
+		"GET /v1/responses": admit(claimRequest, s.refuseWebSocket),
+		"GET /v1/models":    admit(claimRequest, s.listModels),
 
 		"GET /v1/responses/{id}":    admit(claimRequest, s.retrieveResponse),
 		"DELETE /v1/responses/{id}": admit(claimRequest, s.deleteResponse),
@@ -114,16 +123,23 @@ func (s *Server) routes() {
 		"POST /v1/conversations/{id}/items":          admit(claimRequest, s.createConversationItems),
 		"GET /v1/conversations/{id}/items/{item}":    admit(claimRequest, s.getConversationItem),
 		"DELETE /v1/conversations/{id}/items/{item}": admit(claimRequest, s.deleteConversationItem),
-
-		"POST /v1/chat/completions": admit(claimRun, s.relayPath(upstream.PathChatCompletions)),
-		"POST /v1/embeddings":       admit(claimRun, s.relayPath(upstream.PathEmbeddings)),
-	} {
-		s.handle(pattern, h)
-		s.handle(strings.Replace(pattern, " /v1/", " /", 1), h)
 	}
-	s.handle("GET /healthz", s.healthy) // whoever looks after the gateway needs no key
-	s.handle("GET /readyz", s.ready)
-	s.handle("/", admit(claimRequest, s.unknownPath))
+}
+
+// router returns the router of a mode: what it has of its own, what all have, and
+// what becomes of every other path. Each path of the API also works without /v1.
+func (s *Server) router(own map[string]handlerFunc, other handlerFunc) *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, table := range []map[string]handlerFunc{s.routes(), own} {
+		for pattern, h := range table {
+			handle(mux, pattern, h)
+			handle(mux, strings.Replace(pattern, " /v1/", " /", 1), h)
+		}
+	}
+	handle(mux, "GET /healthz", s.healthy) // whoever looks after the gateway needs no key
+	handle(mux, "GET /readyz", s.ready)
+	handle(mux, "/", other)
+	return mux
 }
 
 // admit runs h only for clients that may use the API, and as often as they may.
@@ -144,8 +160,8 @@ func admit(c claim, h handlerFunc) handlerFunc {
 	}
 }
 
-func (s *Server) handle(pattern string, h handlerFunc) {
-	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+func handle(mux *http.ServeMux, pattern string, h handlerFunc) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		w.(*exchange).serve(h)
 	})
 }
@@ -161,7 +177,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.serve(s.preflight)
 		return
 	}
-	s.mux.ServeHTTP(x, x.r)
+	if x.gen.Strict {
+		s.strict.ServeHTTP(x, x.r)
+		return
+	}
+	s.transparent.ServeHTTP(x, x.r)
 }
 
 // Drain makes the server unready, so that load balancers look elsewhere, while

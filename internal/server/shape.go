@@ -46,6 +46,20 @@ func (s shape) attrs() []slog.Attr {
 	}
 }
 
+// namesOf writes the names of losses, and is short whatever somebody made up.
+func namesOf(losses []responses.Loss) string {
+	const most, longest = 16, 60
+	var names []string
+	for _, l := range losses {
+		if len(names) == most {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, fmt.Sprintf("%.*s", longest, l.Param))
+	}
+	return strings.Join(names, ",")
+}
+
 // counts writes message:3,function_call:1 and is short whatever a client made
 // up: type words come from outside.
 func counts(m map[string]int) string {
