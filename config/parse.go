@@ -11,8 +11,9 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// MaxBytes is the size of the largest file that is read.
-const MaxBytes = 1 << 20
+// MaxBytes is the size of the largest file that is read: enough for a hundred
+// thousand keys, each with a tenant, models and limits.
+const MaxBytes = 32 << 20
 
 // ParseOptions configures [Parse]. The zero value is usable.
 type ParseOptions struct {

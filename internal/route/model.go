@@ -102,16 +102,12 @@ func (m *Model) shape(r *responses.Request) (*responses.Request, error) {
 	return shaped, nil
 }
 
-// names finds models by the names that clients use.
+// names finds models by the names that clients use, as quickly for many as for a
+// few.
 type names struct {
 	exact    map[string]*pool
-	patterns []pattern // the longest first
-}
-
-// pattern is a name that ends in a star.
-type pattern struct {
-	prefix string
-	pool   *pool
+	prefixes map[string]*pool // of patterns, by what stands before the star
+	lengths  []int            // that prefixes have, the longest first
 }
 
 func (n *names) add(name string, p *pool) error {
@@ -123,8 +119,11 @@ func (n *names) add(name string, p *pool) error {
 		n.exact[name] = p
 		return nil
 	}
-	n.patterns = append(n.patterns, pattern{prefix, p})
-	slices.SortFunc(n.patterns, func(a, b pattern) int { return cmp.Compare(len(b.prefix), len(a.prefix)) })
+	n.prefixes[prefix] = p
+	longer := func(a, b int) int { return cmp.Compare(b, a) }
+	if at, ok := slices.BinarySearchFunc(n.lengths, len(prefix), longer); !ok {
+		n.lengths = slices.Insert(n.lengths, at, len(prefix))
+	}
 	return nil
 }
 
@@ -133,9 +132,12 @@ func (n *names) find(name string) (p *pool, star string) {
 	if p := n.exact[name]; p != nil {
 		return p, name
 	}
-	for _, pat := range n.patterns {
-		if rest, ok := strings.CutPrefix(name, pat.prefix); ok {
-			return pat.pool, rest
+	for _, l := range n.lengths {
+		if l > len(name) {
+			continue
+		}
+		if p := n.prefixes[name[:l]]; p != nil {
+			return p, name[l:]
 		}
 	}
 	return nil, ""

@@ -71,7 +71,7 @@ func New(drivers map[string]upstream.Driver, models map[string]Model, opts *Opti
 	r := &Router{
 		upstreams: make(map[string]upstream.Driver, len(drivers)),
 		models:    models,
-		names:     names{exact: map[string]*pool{}},
+		names:     names{exact: map[string]*pool{}, prefixes: map[string]*pool{}},
 		states:    map[stateKey]*state{},
 		budget:    budget{tokens: budgetMax},
 		observer:  opts.Observer,
