@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// startTime is how long a server may take until it accepts connections.
-	startTime = 15 * time.Second
+	// startTime is how long a server may take until it accepts connections. One
+	// with a hundred thousand keys takes some seconds.
+	startTime = time.Minute
 	// keptOutput is how much of what a process printed is kept, to tell why it
 	// ended.
 	keptOutput = 4 << 10
