@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -80,11 +81,20 @@ type place struct {
 	items  int // of its link
 }
 
-func (p place) String() string { return fmt.Sprint(p.depth, " ", p.oldest.UnixMilli(), " ", p.items) }
+func (p place) String() string {
+	b := strconv.AppendInt(make([]byte, 0, 32), int64(p.depth), 10)
+	b = strconv.AppendInt(append(b, ' '), p.oldest.UnixMilli(), 10)
+	return string(strconv.AppendInt(append(b, ' '), int64(p.items), 10))
+}
 
 func parsePlace(text string) (p place, err error) {
-	var ms int64
-	if _, err := fmt.Sscan(text, &p.depth, &ms, &p.items); err != nil {
+	depth, rest, _ := strings.Cut(text, " ")
+	oldest, items, _ := strings.Cut(rest, " ")
+	ms, err1 := strconv.ParseInt(oldest, 10, 64)
+	var err2, err3 error
+	p.depth, err2 = strconv.Atoi(depth)
+	p.items, err3 = strconv.Atoi(items)
+	if errors.Join(err1, err2, err3) != nil {
 		return p, fmt.Errorf("%w: its place is %q", errBroken, text)
 	}
 	p.oldest = time.UnixMilli(ms)

@@ -5,8 +5,11 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -25,7 +28,7 @@ const (
 )
 
 // errConversation asks the caller of update to come again with the conversation.
-var errConversation = fmt.Errorf("redisstore: the items of the conversation are needed")
+var errConversation = errors.New("redisstore: the items of the conversation are needed")
 
 var codes = map[int64]error{
 	codeNotFound:     store.ErrNotFound,
@@ -93,7 +96,7 @@ func (s *script) command(c rueidis.Client, whole bool, keys, args []string) ruei
 	if s.readOnly {
 		name += "_RO"
 	}
-	b := c.B().Arbitrary(name, text, fmt.Sprint(len(keys))).Keys(keys...).Args(args...)
+	b := c.B().Arbitrary(name, text, strconv.Itoa(len(keys))).Keys(keys...).Args(args...)
 	if s.readOnly {
 		return b.ReadOnly()
 	}
@@ -104,15 +107,21 @@ func (s *script) command(c rueidis.Client, whole bool, keys, args []string) ruei
 // it starts; so one that it does not know is sent whole.
 func (s *Store) run(ctx context.Context, sc *script, keys, args []string, beside ...rueidis.Completed) (rueidis.RedisMessage, error) {
 	var none rueidis.RedisMessage
-	results := s.client.DoMulti(ctx, append(beside, sc.command(s.client, false, keys, args))...)
-	last := results[len(results)-1]
+	command := sc.command(s.client, false, keys, args)
+	var last rueidis.RedisResult
+	if len(beside) == 0 {
+		last = s.client.Do(ctx, command)
+	} else {
+		results := s.client.DoMulti(ctx, append(beside, command)...)
+		for _, r := range results[:len(beside)] {
+			if err := r.Error(); err != nil {
+				return none, s.failed(ctx, err)
+			}
+		}
+		last = results[len(beside)]
+	}
 	if e, ok := rueidis.IsRedisErr(last.Error()); ok && e.IsNoScript() {
 		last = s.client.Do(ctx, sc.command(s.client, true, keys, args))
-	}
-	for _, r := range results[:len(results)-1] {
-		if err := r.Error(); err != nil {
-			return none, s.failed(ctx, err)
-		}
 	}
 	m, err := last.ToMessage()
 	if err != nil {
@@ -129,6 +138,9 @@ func (s *Store) run(ctx context.Context, sc *script, keys, args []string, beside
 // failed says what an error from the client means. Whatever Redis refuses (it is
 // loading, full, a replica, without a node for the slot) may work later.
 func (s *Store) failed(ctx context.Context, err error) error {
+	if end, ok := ctx.Deadline(); ok && errors.Is(err, context.DeadlineExceeded) && !time.Now().Before(end) {
+		<-ctx.Done() // the client's timer may run ahead of the context's
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

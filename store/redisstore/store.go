@@ -13,6 +13,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +31,9 @@ type Options struct {
 	Retention time.Duration
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
+	// Logger is told at the beginning if Redis is set up to lose what it has
+	// acknowledged. Nil means slog.Default.
+	Logger *slog.Logger
 }
 
 // A Store is a [store.Store] in Redis.
@@ -73,7 +78,36 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 		client.Close()
 		return nil, err
 	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	s.advise(ctx, o.Logger)
 	return s, nil
+}
+
+// advise warns of settings under which Redis drops what it has acknowledged. Who
+// may not ask for them is not warned.
+func (s *Store) advise(ctx context.Context, log *slog.Logger) {
+	for addr, node := range s.client.Nodes() {
+		memory, _ := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
+		if policy := setting(memory, "maxmemory_policy"); policy != "" && policy != "noeviction" {
+			log.WarnContext(ctx, "redis drops responses when its memory is full; set maxmemory-policy noeviction", "redis", addr, "maxmemory_policy", policy)
+		}
+		persistence, _ := node.Do(ctx, node.B().Info().Section("persistence").Build()).ToString()
+		if setting(persistence, "aof_enabled") == "0" {
+			log.WarnContext(ctx, "redis loses responses when it stops; set appendonly yes", "redis", addr)
+		}
+	}
+}
+
+// setting finds a line of what INFO says.
+func setting(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
 // readyFor is how long a write that worked says that the next one will.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"log/slog"
 	"net"
 	"os"
 	"testing"
@@ -69,7 +70,14 @@ func opener(url string) func(*testing.T, time.Duration, func() time.Time) store.
 
 func open(t *testing.T, url string, opts *redisstore.Options) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.Open(t.Context(), url, opts)
+	var o redisstore.Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s, err := redisstore.Open(t.Context(), url, &o)
 	if err != nil {
 		t.Fatal(err)
 	}

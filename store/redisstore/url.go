@@ -41,7 +41,8 @@ func parseURL(text string) (opt rueidis.ClientOption, prefix string, err error) 
 	if strings.ContainsAny(prefix, "{}") {
 		return opt, "", fmt.Errorf("redisstore: prefix %q has braces, which say where in a cluster a key is; choose another", prefix)
 	}
-	if opt, err = rueidis.ParseURL(text); err != nil {
+	u.Path = strings.TrimSuffix(u.Path, "/")
+	if opt, err = rueidis.ParseURL(u.String()); err != nil {
 		return opt, "", fmt.Errorf("redisstore: the store's URL: %w", err)
 	}
 	if query.Has("cluster") {
@@ -50,9 +51,6 @@ func parseURL(text string) (opt rueidis.ClientOption, prefix string, err error) 
 			return opt, "", fmt.Errorf("redisstore: cluster=%q in the store's URL is neither true nor false", query.Get("cluster"))
 		}
 		opt.ForceSingleClient = !cluster
-	}
-	if opt.Dialer.Timeout == 0 {
-		opt.Dialer.Timeout = 2 * time.Second
 	}
 	if opt.ConnWriteTimeout == 0 {
 		opt.ConnWriteTimeout = 5 * time.Second
