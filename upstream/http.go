@@ -209,6 +209,9 @@ func connectError(ctx context.Context, err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
+	if e, ok := errors.AsType[*responses.Error](err); ok {
+		return e // of the body that was being sent
+	}
 	e := responses.UpstreamErrorf(responses.CodeUpstream, "The upstream could not be reached.")
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return e.WithCause(&notSentError{err})

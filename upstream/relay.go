@@ -2,10 +2,12 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 
 	"github.com/antiphon-dev/antiphon/responses"
@@ -19,6 +21,44 @@ type Passage struct {
 	// Header holds the client's headers that may be forwarded.
 	Header http.Header
 	Body   []byte
+	// Stream is the body instead, for one that is passed on while it comes, of
+	// Length bytes, -1 if that is not known. It can be sent once. Its errors that
+	// are the client's are *responses.Errors and pass as they are.
+	Stream io.ReadCloser
+	Length int64
+	// ContentType is that of the body, "" for JSON.
+	ContentType string
+	// Once has it sent to one target only, because it may do something that must
+	// not be done twice.
+	Once bool
+}
+
+// maxPath bounds a path that passes.
+const maxPath = 1024
+
+// PlainPath returns an escaped path without the slash at its beginning, and false
+// if it holds anything that servers disagree about: escapes, empty or dot segments,
+// parameters, characters that are not letters, digits or one of -._~:@!$'()*+,=. What
+// is left stays below the URL that it is joined to.
+func PlainPath(escaped string) (string, bool) {
+	path := strings.TrimPrefix(escaped, "/")
+	if len(path) > maxPath {
+		return "", false
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "" || strings.Trim(segment, ".") == "" || strings.ContainsFunc(segment, notPlain) {
+			return "", false
+		}
+	}
+	return path, true
+}
+
+func notPlain(r rune) bool {
+	switch {
+	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		return false
+	}
+	return !strings.ContainsRune("-._~:@!$'()*+,=", r)
 }
 
 // A Relayer is a driver whose upstream speaks an API of the gateway's clients, so
@@ -34,16 +74,26 @@ type Relayer interface {
 // Relay sends a passage below the base as it came, with the endpoint's own
 // credential and headers.
 func (e *Endpoint) Relay(ctx context.Context, p *Passage) (*http.Response, error) {
+	if _, plain := PlainPath(p.Path); !plain {
+		return nil, responses.InvalidParam(responses.CodeNotFound, "", "There is nothing at this path.")
+	}
 	u := e.Base.JoinPath(p.Path)
 	u.RawQuery = joinQuery(u, p.Query)
-	req, err := http.NewRequestWithContext(ctx, p.Method, "", bytes.NewReader(p.Body))
+	var body io.Reader = p.Stream
+	if p.Stream == nil {
+		body = bytes.NewReader(p.Body)
+	}
+	req, err := http.NewRequestWithContext(ctx, p.Method, "", body)
 	if err != nil {
 		return nil, err
 	}
+	if p.Stream != nil {
+		req.ContentLength = p.Length
+	}
 	req.URL, req.Host = u, u.Host // parsed already
 	forward(req.Header, p.Header)
-	if len(p.Body) > 0 {
-		req.Header.Set("Content-Type", "application/json")
+	if len(p.Body) > 0 || p.Stream != nil {
+		req.Header.Set("Content-Type", cmp.Or(p.ContentType, "application/json"))
 	}
 	if req.Header.Get("Accept") == "" {
 		req.Header.Set("Accept", "text/event-stream, application/json")

@@ -17,10 +17,9 @@ type pool struct {
 	targets []*target
 }
 
-// relays reports whether every target takes requests of the path as they come, and
-// none is changed.
-func (p *pool) relays(path string) bool {
-	return !p.shapes() && !slices.ContainsFunc(p.targets, func(t *target) bool {
+// has reports whether every target takes requests of the path as they come.
+func (p *pool) has(path string) bool {
+	return !slices.ContainsFunc(p.targets, func(t *target) bool {
 		r, ok := t.driver.(upstream.Relayer)
 		return !ok || !r.Relays(path) || path == upstream.PathResponses && (t.settings.NoRelay || t.settings.Sanitize)
 	})

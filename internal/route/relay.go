@@ -24,29 +24,48 @@ type Relayed struct {
 }
 
 // CanRelay reports whether requests of the path for the model can pass as they
-// came: all of its targets have the path, and nothing is to be changed.
+// came: all of its targets have the path, and nothing is to be changed. Without a
+// model they are those of "*".
 func (r *Router) CanRelay(model, path string) bool {
+	if model == "" {
+		p := r.rest()
+		return p != nil && p.has(path)
+	}
 	p, _, err := r.find(model)
-	return err == nil && p.relays(path)
+	return err == nil && !p.shapes() && p.has(path)
+}
+
+// rest is where requests go that name no model, nil if nowhere.
+func (r *Router) rest() *pool {
+	if r.only != nil {
+		return r.only
+	}
+	p, _ := r.names.find("*") // no other pattern begins what a * begins
+	return p
 }
 
 // Relay passes a request on to the model's targets, in the order in which a turn
 // would try them, until one answers with anything but a failure of its own. The
 // last failure passes as it came too.
 func (r *Router) Relay(ctx context.Context, model, cacheKey string, p *upstream.Passage) (*Relayed, error) {
-	pool, star, err := r.find(model)
-	if err != nil {
-		return nil, err
+	pool, star, err := r.rest(), "", error(nil)
+	if model != "" || pool == nil {
+		if pool, star, err = r.find(model); err != nil {
+			return nil, err
+		}
 	}
 	r.budget.earn()
 	t := tries{budget: &r.budget, left: pool.order(affinityOf(cacheKey, p.Header))}
 	var answer *Relayed
 	err = t.next(func(c candidate) (again bool, err error) {
-		more := len(t.left) > 0
-		attempt := Attempt{Model: model, Upstream: c.Upstream, Target: c.modelFor(model, star), Number: t.made}
+		more := len(t.left) > 0 && !p.Once
+		attempt := Attempt{Model: model, Upstream: c.Upstream, Number: t.made}
+		if model != "" {
+			attempt.Target = c.modelFor(model, star)
+		}
 		t.made++
 		answer, again, err = r.relayTo(ctx, c, attempt, p, more)
-		return again, err
+		return again && !p.Once, err
 	})
 	return answer, err
 }

@@ -122,7 +122,7 @@ func (x *exchange) passWhole(answer *route.Relayed, rename relay.Rename) (*relay
 		return new(relay.Seen), err
 	}
 	body, seen := buf.Bytes(), new(relay.Seen)
-	if answer.StatusCode == http.StatusOK {
+	if answer.StatusCode/100 == 2 {
 		body, seen = relay.Whole(body, rename)
 		x.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}

@@ -94,7 +94,7 @@ func New(e *engine.Engine, first *Generation, opts *Options) *Server {
 		"POST /v1/responses":        admit(claimRun, s.createResponse),
 		"POST /v1/chat/completions": admit(claimRun, s.relayPath(upstream.PathChatCompletions)),
 		"POST /v1/embeddings":       admit(claimRun, s.relayPath(upstream.PathEmbeddings)),
-	}, admit(claimRequest, s.unknownPath))
+	}, admit(claimRun, s.passOther))
 	s.strict = s.router(map[string]handlerFunc{
 		"POST /v1/responses":        admit(claimRun, s.createStrict),
 		"POST /v1/chat/completions": admit(claimRun, s.relayStrict(upstream.PathChatCompletions)),
