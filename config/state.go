@@ -1,7 +1,10 @@
 package config
 
 import (
+	"maps"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -10,7 +13,8 @@ import (
 type State struct {
 	// Store is where: auto, none, memory, redis://… or postgres://…. In memory,
 	// which is what auto means, it is bounded, of this process only, and gone when it
-	// ends. With none, requests that need memory are refused.
+	// ends. With none, requests that need memory are refused. Several PostgreSQL
+	// databases, separated by spaces, share the work.
 	Store StoreURL `yaml:"store" default:"auto" reload:"no"`
 	// Events is where the events of responses are kept; store is with them.
 	Events StoreURL `yaml:"events" default:"store" reload:"no"`
@@ -18,7 +22,9 @@ type State struct {
 	Retention time.Duration `yaml:"retention" default:"30d" reload:"no"`
 }
 
-// A StoreURL names a store. It may hold a password, which is not shown.
+// A StoreURL names a store: by a word, or by the URL of a server. Several servers
+// that share the work, which PostgreSQL can, are separated by spaces. It may hold
+// passwords, which are not shown.
 type StoreURL string
 
 // The stores that are not servers.
@@ -30,13 +36,18 @@ const (
 	EventsInStore StoreURL = "store"
 )
 
-// String returns the URL with a placeholder for its password.
+// String returns it with a placeholder for each password.
 func (s StoreURL) String() string {
-	u, err := url.Parse(string(s))
-	if err != nil {
-		return redacted
+	parts := strings.Fields(string(s))
+	for i, part := range parts {
+		u, err := url.Parse(part)
+		if err != nil {
+			parts[i] = redacted
+			continue
+		}
+		parts[i] = u.Redacted()
 	}
-	return u.Redacted()
+	return strings.Join(parts, " ")
 }
 
 // GoString returns the same, for %#v.
@@ -45,33 +56,49 @@ func (s StoreURL) GoString() string { return s.String() }
 // MarshalText returns the same, for encoders.
 func (s StoreURL) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Reveal returns the URL itself.
-func (s StoreURL) Reveal() string { return string(s) }
+// URLs returns the servers' URLs, with their passwords.
+func (s StoreURL) URLs() []string { return strings.Fields(string(s)) }
 
-// Scheme is the kind of store: the URL's scheme, or the word itself.
-func (s StoreURL) Scheme() string {
-	u, err := url.Parse(string(s))
-	switch {
-	case err != nil:
-		return ""
-	case u.Scheme == "":
-		return string(s)
-	case u.Host == "":
+// Engine is the kind of store: one of the words above, postgres or redis, "" for
+// what is none.
+func (s StoreURL) Engine() string {
+	engines := map[string]bool{}
+	for _, part := range s.URLs() {
+		engines[engineOf(part)] = true
+	}
+	if len(engines) != 1 {
 		return ""
 	}
-	return u.Scheme
+	return slices.Collect(maps.Keys(engines))[0]
+}
+
+func engineOf(s string) string {
+	switch s := StoreURL(s); s {
+	case StoreAuto, StoreNone, StoreMemory:
+		return string(s)
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" && u.RawQuery == "" {
+		return ""
+	}
+	switch u.Scheme {
+	case "postgres", "postgresql":
+		return "postgres"
+	case "redis", "rediss":
+		return "redis"
+	}
+	return ""
 }
 
 func (s *State) check(p *problems) {
-	switch s.Store.Scheme() {
-	case "", "auto", "none", "memory":
-		if s.Store != "" && s.Store.Scheme() == "" {
-			p.addf("state.store", "is not a store; use auto, none or memory")
-		}
-	case "redis", "rediss", "postgres", "postgresql":
-		p.addf("state.store", "%s is not in this build; use auto, none or memory", s.Store.Scheme())
-	default:
-		p.addf("state.store", "%q is not a store; use auto, none or memory", s.Store)
+	switch engine := s.Store.Engine(); {
+	case s.Store == "":
+	case engine == "":
+		p.addf("state.store", "%q is not a store; use auto, none, memory or postgres://user:password@host/database", s.Store)
+	case engine == "redis":
+		p.addf("state.store", "redis is not in this build; use auto, none, memory or postgres://…")
+	case engine != "postgres" && len(s.Store.URLs()) > 1:
+		p.addf("state.store", "only PostgreSQL can be several; write one of them")
 	}
 	switch s.Events {
 	case "", EventsInStore:

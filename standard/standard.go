@@ -23,7 +23,6 @@ import (
 	"github.com/antiphon-dev/antiphon"
 	"github.com/antiphon-dev/antiphon/config"
 	"github.com/antiphon-dev/antiphon/internal/seal"
-	"github.com/antiphon-dev/antiphon/store"
 	"github.com/antiphon-dev/antiphon/store/memstore"
 	"github.com/antiphon-dev/antiphon/upstream"
 	"github.com/antiphon-dev/antiphon/upstream/chat"
@@ -59,8 +58,14 @@ func New(ctx context.Context, c *config.Config, opts *Options) (*antiphon.Gatewa
 	if err != nil {
 		return nil, err
 	}
-	o.Store = newStore(c)
-	return antiphon.New(o)
+	if o.Store, err = newStore(ctx, c, o.Logger); err != nil {
+		return nil, errors.Join(fmt.Errorf("state.store: %w", err), closeAll(o.Drivers))
+	}
+	g, err := antiphon.New(o)
+	if err != nil && o.Store != nil {
+		err = errors.Join(err, o.Store.Close())
+	}
+	return g, err
 }
 
 // Reload makes c what new requests to g get; see [antiphon.Gateway.Reload]. If c
@@ -156,16 +161,6 @@ func newDrivers(c *config.Config, r *Report, client *http.Client, sealer upstrea
 		}
 	}
 	return drivers, nil
-}
-
-// newStore is the switch from a store's name to the store; nil is none.
-func newStore(c *config.Config) store.Store {
-	switch c.State.Store {
-	case config.StoreNone:
-		return nil
-	default: // auto and memory; the configuration was checked
-		return memstore.NewStore(&memstore.StoreOptions{Retention: c.State.Retention})
-	}
 }
 
 // processKey seals where no key is configured. It is made once, so that a reload

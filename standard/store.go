@@ -1,0 +1,27 @@
+package standard
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/antiphon-dev/antiphon/config"
+	"github.com/antiphon-dev/antiphon/store"
+	"github.com/antiphon-dev/antiphon/store/memstore"
+	"github.com/antiphon-dev/antiphon/store/pgstore"
+)
+
+// newStore is the switch from a store's name to the store; nil is none. The
+// configuration was checked.
+func newStore(ctx context.Context, c *config.Config, logger *slog.Logger) (store.Store, error) {
+	switch c.State.Store.Engine() {
+	case "none":
+		return nil, nil
+	case "postgres":
+		s, err := pgstore.Open(ctx, c.State.Store.URLs(), &pgstore.Options{Retention: c.State.Retention, Logger: logger})
+		if err != nil {
+			return nil, err // and not a nil *pgstore.Store, which is no nil store
+		}
+		return s, nil
+	}
+	return memstore.NewStore(&memstore.StoreOptions{Retention: c.State.Retention}), nil
+}
