@@ -168,7 +168,7 @@ func writeGoldens(t *testing.T, b *strings.Builder) {
 		t.Fatal(err)
 	}
 	drivers = slices.DeleteFunc(drivers, func(d string) bool { return strings.Contains(d, "upstreamtest") })
-	b.WriteString("\n## Goldens\n\nHow many files prove each kind of answer, for each driver. Every one also runs through the whole gateway, streamed and not.\n\n|")
+	b.WriteString("\n## Goldens\n\nHow many files prove each kind of answer, for each driver. Those of HTTP drivers also run through the whole gateway, streamed and not; behind codex the real program does (`TestCodexUpstream`).\n\n|")
 	for _, d := range drivers {
 		fmt.Fprintf(b, " | %s", path.Base(path.Dir(d)))
 	}
