@@ -25,9 +25,12 @@ func StartCluster(t testing.TB, n int) []*Server {
 		nodes[0].Do(fmt.Sprintf("CLUSTER MEET %s %s %s", host, port, buses[i+1]))
 	}
 	for _, node := range nodes {
-		node.wait("CLUSTER INFO", func(answer string) bool {
+		err := node.await("CLUSTER INFO", func(answer string) bool {
 			return strings.Contains(answer, "cluster_state:ok") && strings.Contains(answer, fmt.Sprintf("cluster_known_nodes:%d\r", n))
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	return nodes
 }

@@ -5,6 +5,8 @@ package redistest
 
 import (
 	"bytes"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -25,6 +27,7 @@ type Server struct {
 	t      testing.TB
 	args   []string
 	cmd    *exec.Cmd
+	ended  chan struct{} // closed when cmd has ended
 	output bytes.Buffer
 }
 
@@ -38,36 +41,60 @@ func Start(t testing.TB, args ...string) *Server {
 		}
 		t.Skipf("redis-server is not installed: %v", err)
 	}
-	s := &Server{Addr: freeAddr(t), t: t}
-	host, port, _ := net.SplitHostPort(s.Addr)
-	s.args = append([]string{"--bind", host, "--port", port, "--dir", t.TempDir(), "--save", "", "--daemonize", "no"}, args...)
-	s.Restart()
+	s := &Server{t: t}
+	dir := t.TempDir()
 	t.Cleanup(s.Kill)
-	return s
+	var err error
+	for range 3 { // somebody else may take the port before the server does
+		s.Addr = freeAddr(t)
+		host, port, _ := net.SplitHostPort(s.Addr)
+		s.args = append([]string{"--bind", host, "--port", port, "--dir", dir, "--save", "", "--daemonize", "no"}, args...)
+		if err = s.run(); err == nil {
+			return s
+		}
+	}
+	t.Fatal(err)
+	return nil
 }
 
-// freeAddr returns an address that nobody listens on.
+// freeAddr returns an address that nobody listens on, and that is not given to
+// outgoing connections.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no free port on 127.0.0.1")
+	return ""
 }
 
 // Restart starts the server with what it had on disk, after [Server.Kill].
 func (s *Server) Restart() {
 	s.t.Helper()
-	s.output.Reset()
-	s.cmd = exec.Command("redis-server", s.args...)
-	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
-	if err := s.cmd.Start(); err != nil {
+	if err := s.run(); err != nil {
 		s.t.Fatal(err)
 	}
-	s.wait("PING", func(answer string) bool {
-		// One that wants a password, or TLS, is up as well.
+}
+
+// run starts the process and returns when it answers.
+func (s *Server) run() error {
+	s.output.Reset()
+	cmd := exec.Command("redis-server", s.args...)
+	cmd.Stdout, cmd.Stderr = &s.output, &s.output
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.cmd, s.ended = cmd, make(chan struct{})
+	go func() {
+		cmd.Wait()
+		close(s.ended)
+	}()
+	return s.await("PING", func(answer string) bool {
+		// One that wants a password is up as well.
 		return strings.HasPrefix(answer, "+PONG") || strings.HasPrefix(answer, "-NOAUTH")
 	})
 }
@@ -78,7 +105,7 @@ func (s *Server) Kill() {
 		return
 	}
 	s.cmd.Process.Kill()
-	s.cmd.Wait()
+	<-s.ended
 	s.cmd = nil
 }
 
@@ -95,18 +122,23 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// wait asks until the answer is right.
-func (s *Server) wait(command string, right func(answer string) bool) {
-	s.t.Helper()
+// await asks until the answer is right.
+func (s *Server) await(command string, right func(answer string) bool) error {
 	var answer string
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		var err error
 		if answer, err = s.ask(command); err == nil && right(answer) {
-			return
+			return nil
+		}
+		select {
+		case <-s.ended:
+			s.cmd = nil
+			return fmt.Errorf("redis-server at %s ended: %s", s.Addr, s.output.String())
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 	s.Kill()
-	s.t.Fatalf("redis-server at %s: %s answers %q; it says:\n%s", s.Addr, command, answer, s.output.String())
+	return fmt.Errorf("redis-server at %s: %s answers %q; it says: %s", s.Addr, command, answer, s.output.String())
 }
 
 // Do sends a command that has no binary arguments, and returns the answer as it
