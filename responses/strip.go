@@ -42,6 +42,14 @@ func (r *Request) Strip() (*Request, []Loss, error) {
 	return clean, s.losses(), err
 }
 
+// Strip takes out of the request what the published API does not have, and says what
+// that was, as [Request.Strip] does.
+func (r *ConversationRequest) Strip() []Loss {
+	var s stripper
+	s.value("", reflect.ValueOf(r))
+	return s.losses()
+}
+
 // HasParam reports whether param, as errors name it, begins with a member of
 // requests.
 func HasParam(param string) bool {

@@ -94,6 +94,19 @@ func members(names ...string) []responses.Loss {
 	return list
 }
 
+// TestStripConversation: what is put into a conversation is stripped like input.
+func TestStripConversation(t *testing.T) {
+	t.Parallel()
+	r, err := responses.DecodeConversationRequest([]byte(`{"acme":1,"items":[{"type":"acme:x"},{"role":"user","content":"x","acme_y":1}]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	losses := r.Strip()
+	if len(losses) != 3 || len(r.Items) != 1 || r.Items[0].(*responses.Message).Extra != nil {
+		t.Errorf("left %+v, losses %v", r, losses)
+	}
+}
+
 // TestStripIsBounded: a client cannot make the report longer than it may be.
 func TestStripIsBounded(t *testing.T) {
 	t.Parallel()

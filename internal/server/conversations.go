@@ -29,7 +29,11 @@ func (s *Server) readConversation(x *exchange) (*responses.ConversationRequest, 
 	if len(body) == 0 {
 		return new(responses.ConversationRequest), nil
 	}
-	return responses.DecodeConversationRequest(body, s.requestLimits())
+	req, err := responses.DecodeConversationRequest(body, s.requestLimits())
+	if err == nil && x.gen.Strict {
+		x.setStripped(req.Strip())
+	}
+	return req, err
 }
 
 // createConversation is POST /v1/conversations.

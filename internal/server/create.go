@@ -27,7 +27,7 @@ func (s *Server) createResponse(x *exchange) error {
 	if head != nil {
 		return s.relay(x, router, head, upstream.PathResponses, body)
 	}
-	req, err := responses.DecodeRequest(body, s.requestLimits())
+	req, err := s.decode(x, body)
 	if err != nil {
 		return err
 	}

@@ -17,16 +17,23 @@ func (s *Server) createStrict(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	req, err := responses.DecodeRequest(body, s.requestLimits())
+	req, err := s.decode(x, body)
 	if err != nil {
 		return err
+	}
+	return s.run(x, req)
+}
+
+// decode decodes a request as the mode has it. Every body that is a request comes
+// in through here.
+func (s *Server) decode(x *exchange, body []byte) (*responses.Request, error) {
+	req, err := responses.DecodeRequest(body, s.requestLimits())
+	if err != nil || !x.gen.Strict {
+		return req, err
 	}
 	req, stripped, err := req.Strip()
-	if err != nil {
-		return err
-	}
 	x.setStripped(stripped)
-	return s.run(x, req)
+	return req, err
 }
 
 // setStripped reports what was taken out of the request.

@@ -1,0 +1,69 @@
+package relay_test
+
+import (
+	"bytes"
+	"encoding/json/jsontext"
+	"strings"
+	"testing"
+
+	"github.com/antiphon-dev/antiphon/internal/relay"
+	"github.com/antiphon-dev/antiphon/responses"
+)
+
+// TestCleanRequest: known members of the first level pass as they came, others are
+// named, and what cannot be missing is asked for by name (R30).
+func TestCleanRequest(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		api              *relay.API
+		body, want       string
+		stripped, refuse string
+	}{
+		"as it came":    {relay.ChatCompletions, `{ "model":"m","messages":[ {"role":"user","acme":1} ]}`, `{ "model":"m","messages":[ {"role":"user","acme":1} ]}`, "", ""},
+		"stripped":      {relay.ChatCompletions, `{"model":"m","top_k": 1,"messages":[],"seed" : 1.0}`, `{"model":"m","messages":[],"seed":1.0}`, "top_k", ""},
+		"no messages":   {relay.ChatCompletions, `{"model":"m"}`, "", "", "messages"},
+		"not a list":    {relay.ChatCompletions, `{"messages":{}}`, "", "", "messages"},
+		"embeddings":    {relay.Embeddings, `{"model":"m","input":["a"],"truncate":"END"}`, `{"model":"m","input":["a"]}`, "truncate", ""},
+		"nothing there": {relay.Embeddings, `{}`, "", "", "input"},
+	} {
+		body, stripped, err := test.api.Request([]byte(test.body))
+		if e := responses.AsError(err); test.refuse != "" {
+			if e == nil || e.Param != test.refuse || e.Code.Status() != 400 {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		var names []string
+		for _, l := range stripped {
+			names = append(names, l.Param)
+		}
+		if err != nil || string(body) != test.want || strings.Join(names, " ") != test.stripped {
+			t.Errorf("%s: %s, %v, %v", name, body, names, err)
+		}
+	}
+}
+
+// FuzzClean: whatever an upstream sends, what passes is JSON without what is not
+// published, and cleaning it again changes nothing.
+func FuzzClean(f *testing.F) {
+	f.Add([]byte(`{"id":"c","acme":1,"choices":[{"message":{"content":"x","acme":[]},"acme":1}],"usage":{"total_tokens":1,"cost":2}}`))
+	f.Add([]byte(`{"choices":[[{"acme":1}],null,7],"usage":"acme"}`))
+	f.Add([]byte(`{"error":{"message":"acme"}}`))
+	f.Add([]byte(`[`))
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		for _, api := range []*relay.API{relay.ChatCompletions, relay.Embeddings} {
+			clean, err := api.Whole(answer, relay.Rename{})
+			if err != nil {
+				continue
+			}
+			if !jsontext.Value(clean).IsValid() {
+				t.Fatalf("%s became %s", answer, clean)
+			}
+			if again, err := api.Whole(clean, relay.Rename{}); err != nil || !bytes.Equal(again, clean) {
+				t.Fatalf("%s became %s, %v", clean, again, err)
+			}
+		}
+		var out bytes.Buffer
+		_, _ = relay.ChatCompletions.Stream(&out, noFlush, bytes.NewReader(answer), relay.Rename{})
+	})
+}
