@@ -46,6 +46,7 @@ func withSchema(t testing.TB, base, schema string) string {
 	}
 	q := u.Query()
 	q.Set("search_path", schema)
+	q.Set("synchronous_commit", "off") // it does not crash here, and all tests share its disk
 	u.RawQuery = q.Encode()
 	return u.String()
 }

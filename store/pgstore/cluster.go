@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,7 @@ type cluster struct {
 	schema  string // "" means that the server's default is used
 	pool    *pgxpool.Pool
 	timeout time.Duration
+	drop    sync.Mutex   // held while partitions are dropped
 	alive   atomic.Int64 // when it last answered, in nanoseconds; 0 means that it did not
 }
 

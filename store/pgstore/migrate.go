@@ -21,15 +21,11 @@ var migrations embed.FS
 // did. Any number of processes may call it at once.
 func Migrate(ctx context.Context, urls ...string) (done []string, err error) {
 	for _, url := range urls {
-		cfg, err := parseURL(url)
+		c, err := newCluster(ctx, url, defaultTimeout)
 		if err != nil {
 			return done, err
 		}
-		c, err := newCluster(ctx, url, cfg.ConnConfig.ConnectTimeout)
-		if err != nil {
-			return done, err
-		}
-		steps, err := c.migrateAll(ctx)
+		steps, err := c.migrate(ctx)
 		c.pool.Close()
 		if err != nil {
 			return done, fmt.Errorf("migrate the store on %s: %w", c.name, err)
@@ -41,26 +37,14 @@ func Migrate(ctx context.Context, urls ...string) (done []string, err error) {
 	return done, nil
 }
 
-func (c *cluster) migrate(ctx context.Context) error {
-	_, err := c.migrateAll(ctx)
-	return err
-}
-
-func (c *cluster) migrateAll(ctx context.Context) (done []string, err error) {
-	cfg := c.pool.Config().ConnConfig.Copy()
-	cfg.RuntimeParams["statement_timeout"] = "0" // a migration takes as long as it takes
-	cfg.RuntimeParams["lock_timeout"] = "0"
-	db := stdlib.OpenDB(*cfg)
+// migrate returns the migrations that it ran.
+func (c *cluster) migrate(ctx context.Context) (done []string, err error) {
+	db := c.forMigrations()
 	defer db.Close()
 	if err := c.makeSchema(ctx, db); err != nil {
 		return nil, err
 	}
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	p, err := goose.NewProvider(goose.DialectPostgres, db, files,
-		goose.WithSessionLocker(schemaLock{}), goose.WithTableName("antiphon_migrations"), goose.WithDisableGlobalRegistry(true))
+	p, err := provider(db)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +53,45 @@ func (c *cluster) migrateAll(ctx context.Context) (done []string, err error) {
 		done = append(done, r.Source.Path)
 	}
 	return done, err
+}
+
+// migrated fails unless the database has the schema of this build, or a later one.
+func (c *cluster) migrated(ctx context.Context) error {
+	var has int64
+	err := c.pool.QueryRow(ctx, "select coalesce(max(version_id) filter (where is_applied), 0) from "+migrationsTable).Scan(&has)
+	if err != nil && sqlState(err) != undefinedTable {
+		return err
+	}
+	db := c.forMigrations()
+	defer db.Close()
+	p, err := provider(db)
+	if err != nil {
+		return err
+	}
+	if all := p.ListSources(); has < all[len(all)-1].Version {
+		return fmt.Errorf("its schema is of version %d, and this build needs %d: run antiphon migrate", has, all[len(all)-1].Version)
+	}
+	return nil
+}
+
+const migrationsTable = "antiphon_migrations"
+
+// forMigrations is the database without the limits of time: a migration takes as
+// long as it takes.
+func (c *cluster) forMigrations() *sql.DB {
+	cfg := c.pool.Config().ConnConfig.Copy()
+	cfg.RuntimeParams["statement_timeout"] = "0"
+	cfg.RuntimeParams["lock_timeout"] = "0"
+	return stdlib.OpenDB(*cfg)
+}
+
+func provider(db *sql.DB) (*goose.Provider, error) {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider(goose.DialectPostgres, db, files,
+		goose.WithSessionLocker(schemaLock{}), goose.WithTableName(migrationsTable), goose.WithDisableGlobalRegistry(true))
 }
 
 // makeSchema makes the schema that the URL names, if it is not there: that needs

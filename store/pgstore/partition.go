@@ -1,9 +1,13 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,17 +42,19 @@ func (s *Store) Maintain(ctx context.Context) error {
 
 // maintainEvery maintains a database until ctx ends.
 func (s *Store) maintainEvery(ctx context.Context, c *cluster, interval time.Duration) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
+	// Soon after the start, and not when all replicas that were started together do.
+	next := time.NewTimer(interval/10 + rand.N(max(interval/10, 1)))
+	defer next.Stop()
 	for {
-		if err := s.dropOld(ctx, c); err != nil && ctx.Err() == nil {
-			s.log.ErrorContext(ctx, "partitions that are over their time were not dropped: the database grows until this works; look for transactions that stay open, and for the rights of the user",
-				"database", c.name, "error", err)
-		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-next.C:
+			next.Reset(interval)
+		}
+		if err := s.dropOld(ctx, c); err != nil && ctx.Err() == nil {
+			s.log.ErrorContext(ctx, "partitions that are over their time were not dropped: the database grows until this works; look for transactions that stay open, and for the rights of the user",
+				"database", c.name, "error", err)
 		}
 		if err := s.makeAhead(ctx, c); err != nil && ctx.Err() == nil {
 			s.log.ErrorContext(ctx, "the partitions of the next days were not made: responses of those days will make them, or fail; look for the rights of the user",
@@ -145,8 +151,11 @@ func listPartitions(ctx context.Context, db interface {
 }
 
 // dropOld drops the partitions whose youngest response is over its time. Each is
-// detached first without blocking anybody.
+// detached first without blocking anybody. If another replica is at it, there is
+// nothing to do.
 func (s *Store) dropOld(ctx context.Context, c *cluster) error {
+	c.drop.Lock()
+	defer c.drop.Unlock()
 	conn, err := c.pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -169,7 +178,8 @@ func (s *Store) dropOld(ctx context.Context, c *cluster) error {
 		return err
 	}
 	var errs []error
-	for name, p := range there {
+	for _, name := range inOrder(there) {
+		p := there[name]
 		if s.now().Sub(p.day.Add(day)) < store.Kept(s.retention) {
 			continue
 		}
@@ -180,6 +190,21 @@ func (s *Store) dropOld(ctx context.Context, c *cluster) error {
 		s.log.InfoContext(ctx, "dropped a partition that is over its time", "database", c.name, "partition", name)
 	}
 	return errors.Join(errs...)
+}
+
+// inOrder returns the names of partitions: a table takes part in one detachment at
+// a time, so one that was begun comes first, and then the oldest.
+func inOrder(there map[string]partition) []string {
+	rank := func(p partition) int {
+		if p.state == detaching {
+			return 0
+		}
+		return 1
+	}
+	return slices.SortedFunc(maps.Keys(there), func(x, y string) int {
+		a, b := there[x], there[y]
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.day.Compare(b.day))
+	})
 }
 
 func dropPartition(ctx context.Context, conn *pgxpool.Conn, name string, p partition) error {

@@ -44,6 +44,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+const defaultTimeout = 10 * time.Second
+
 // A Store is a [store.Store] in one or several PostgreSQL databases. Close it.
 type Store struct {
 	clusters  []*cluster
@@ -92,15 +94,18 @@ func Open(ctx context.Context, urls []string, opts *Options) (*Store, error) {
 
 func (s *Store) connect(ctx context.Context, urls []string, o *Options) error {
 	for _, url := range urls {
-		c, err := newCluster(ctx, url, cmp.Or(o.Timeout, 10*time.Second))
+		c, err := newCluster(ctx, url, cmp.Or(o.Timeout, defaultTimeout))
 		if err != nil {
 			return err
 		}
 		s.clusters = append(s.clusters, c)
-		if !o.NoMigrate {
-			if err := c.migrate(ctx); err != nil {
-				return fmt.Errorf("migrate the store on %s: %w", c.name, err)
-			}
+		if o.NoMigrate {
+			err = c.migrated(ctx)
+		} else {
+			_, err = c.migrate(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("migrate the store on %s: %w", c.name, err)
 		}
 		if err := s.makeAhead(ctx, c); err != nil {
 			return fmt.Errorf("prepare the store on %s: %w", c.name, err)

@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -17,7 +18,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // open returns a store on the given databases that the test closes.
 func open(t *testing.T, opts *pgstore.Options, urls ...string) *pgstore.Store {
 	t.Helper()
-	s, err := pgstore.Open(t.Context(), urls, opts)
+	var o pgstore.Options
+	if opts != nil {
+		o = *opts
+	}
+	o.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	s, err := pgstore.Open(t.Context(), urls, &o)
 	if err != nil {
 		t.Fatal(err)
 	}

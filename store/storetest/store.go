@@ -22,6 +22,9 @@ type Clock struct {
 	now time.Time
 }
 
+// NewClock returns a clock that stands at the real time.
+func NewClock() *Clock { return &Clock{now: time.Now()} }
+
 // Now returns the time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
@@ -74,7 +77,7 @@ func RunStore(t *testing.T, open func(t *testing.T, retention time.Duration, now
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			clock := &Clock{now: time.Now()}
+			clock := NewClock()
 			s := open(t, retention, clock.Now)
 			t.Cleanup(func() {
 				if err := s.Close(); err != nil {
