@@ -94,9 +94,7 @@ func (s *State) check(p *problems) {
 	switch engine := s.Store.Engine(); {
 	case s.Store == "":
 	case engine == "":
-		p.addf("state.store", "%q is not a store; use auto, none, memory or postgres://user:password@host/database", s.Store)
-	case engine == "redis":
-		p.addf("state.store", "redis is not in this build; use auto, none, memory or postgres://…")
+		p.addf("state.store", "%q is not a store; use auto, none, memory, postgres://user:password@host/database or redis://user:password@host:6379/0", s.Store)
 	case engine != "postgres" && len(s.Store.URLs()) > 1:
 		p.addf("state.store", "only PostgreSQL can be several; write one of them")
 	}

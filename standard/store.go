@@ -8,6 +8,7 @@ import (
 	"github.com/antiphon-dev/antiphon/store"
 	"github.com/antiphon-dev/antiphon/store/memstore"
 	"github.com/antiphon-dev/antiphon/store/pgstore"
+	"github.com/antiphon-dev/antiphon/store/redisstore"
 )
 
 // newStore is the switch from a store's name to the store; nil is none. The
@@ -20,6 +21,12 @@ func newStore(ctx context.Context, c *config.Config, logger *slog.Logger) (store
 		s, err := pgstore.Open(ctx, c.State.Store.URLs(), &pgstore.Options{Retention: c.State.Retention, Logger: logger})
 		if err != nil {
 			return nil, err // and not a nil *pgstore.Store, which is no nil store
+		}
+		return s, nil
+	case "redis":
+		s, err := redisstore.Open(ctx, c.State.Store.URLs()[0], &redisstore.Options{Retention: c.State.Retention, Logger: logger})
+		if err != nil {
+			return nil, err
 		}
 		return s, nil
 	}
