@@ -72,7 +72,7 @@ var layers = []row{
 	{layer: 4, pkg: "internal/server", imports: []string{"responses", "store", "upstream", "internal/engine", "internal/route", "internal/relay", "internal/sse"}, why: "reads logs; never sees a concrete driver"},
 
 	{layer: 5, pkg: ".", imports: with(base, with(contracts, inner...)...), why: "an embedder links only the engines that it hands over"},
-	{layer: 5, pkg: "internal/telemetry", imports: with(base, with(contracts, inner...)...), planned: true, why: "implements the hooks that the lower layers declare, so they import no metrics library"},
+	{layer: 5, pkg: "internal/telemetry", imports: with(base, with(contracts, inner...)...), why: "implements the hooks that the lower layers declare, so they import no metrics library"},
 
 	{layer: 6, pkg: "standard", imports: with(base, with(contracts, with(engines, with(inner, ".", "internal/telemetry")...)...)...), why: "the only place that names concrete drivers, stores and tools"},
 

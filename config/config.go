@@ -60,6 +60,8 @@ type Config struct {
 	OutputMode OutputMode `yaml:"output_mode" default:"openai-json"`
 	// State says what is remembered, and where.
 	State State `yaml:"state"`
+	// Traces says where traces of requests go. Left out, there are none.
+	Traces Traces `yaml:"traces"`
 	// Timeouts bound the life of a response. They are written like 90s, 5m or 1h.
 	Timeouts Timeouts `yaml:"timeouts"`
 	// SealKeys seal what clients carry for the gateway (encrypted_content): the

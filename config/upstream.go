@@ -39,6 +39,9 @@ type Upstream struct {
 	// trouble with its account. They get the gateway's own words; the log has the
 	// upstream's. It is always so with mode: strict.
 	Sanitize bool `yaml:"sanitize"`
+	// Trusted is true to tell the upstream which trace a request belongs to, by the
+	// header traceparent.
+	Trusted bool `yaml:"trusted"`
 }
 
 // Protocol names what an upstream speaks.

@@ -31,6 +31,7 @@ func (c *Config) problems() problems {
 	c.checkRules(&p)
 	c.OutputMode.check(&p)
 	c.State.check(&p)
+	c.Traces.check(&p)
 	c.Timeouts.check(&p)
 	for i, key := range c.SealKeys {
 		at := fmt.Sprintf("seal_keys[%d]", i)

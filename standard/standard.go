@@ -45,6 +45,8 @@ type Options struct {
 	ProbeTime time.Duration
 	// Client sends requests to upstreams. Nil means the one of package upstream.
 	Client *http.Client
+	// Telemetry observes the gateway, if Observer is nil.
+	Telemetry *Telemetry
 	// Observer and Logger are as in antiphon.Options.
 	Observer antiphon.Observer
 	Logger   *slog.Logger
@@ -54,6 +56,9 @@ type Options struct {
 // error: they are reported, and served as the configuration says. The caller
 // closes the gateway. An error is a [*config.Error] if c is not valid.
 func New(ctx context.Context, c *config.Config, opts *Options) (*antiphon.Gateway, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
 	o, err := assemble(ctx, c, opts)
 	if err != nil {
 		return nil, err
@@ -61,7 +66,7 @@ func New(ctx context.Context, c *config.Config, opts *Options) (*antiphon.Gatewa
 	if o.Store, err = newStore(ctx, c, o.Logger); err != nil {
 		return nil, errors.Join(fmt.Errorf("state.store: %w", err), closeAll(o.Drivers))
 	}
-	g, err := antiphon.New(o)
+	g, err := opts.Telemetry.watch(o)
 	if err != nil && o.Store != nil {
 		err = errors.Join(err, o.Store.Close())
 	}
@@ -117,7 +122,7 @@ func assemble(ctx context.Context, c *config.Config, opts *Options) (*antiphon.O
 	if err != nil {
 		return nil, err
 	}
-	drivers, err := newDrivers(c, report, opts.Client, sealer)
+	drivers, err := newDrivers(c, report, opts, sealer)
 	if err != nil {
 		return nil, err
 	}
@@ -138,19 +143,22 @@ func assemble(ctx context.Context, c *config.Config, opts *Options) (*antiphon.O
 		Log:            memstore.NewWindow(nil),
 		State:          antiphon.State{Retention: c.State.Retention},
 		Timeouts:       antiphon.Timeouts(c.Timeouts),
-		Observer:       opts.Observer,
+		Observer:       opts.Telemetry.observer(opts.Observer),
 		Logger:         opts.Logger,
 	}, nil
 }
 
 // newDrivers returns the driver of each upstream, for the protocol that the
 // survey found.
-func newDrivers(c *config.Config, r *Report, client *http.Client, sealer upstream.Sealer) (map[string]upstream.Driver, error) {
+func newDrivers(c *config.Config, r *Report, opts *Options, sealer upstream.Sealer) (map[string]upstream.Driver, error) {
 	drivers := make(map[string]upstream.Driver, len(r.Upstreams))
 	for _, u := range r.Upstreams {
-		e, err := endpoint(c.Upstreams[u.Name], client)
+		e, err := endpoint(c.Upstreams[u.Name], opts.Client)
 		if err != nil {
 			return nil, fmt.Errorf("upstream %s: %w", u.Name, err)
+		}
+		if c.Upstreams[u.Name].Trusted {
+			e.Trace = opts.Telemetry.inject()
 		}
 		skip := c.Upstreams[u.Name].OnMalformed == config.MalformedSkip
 		if drivers[u.Name], err = newDriver(u.Name, u.Protocol, e, sealer, skip); err != nil {

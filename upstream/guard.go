@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"math"
 	"sync"
@@ -40,6 +41,9 @@ var (
 	ErrFirstEvent = responses.UpstreamErrorf(responses.CodeTimeout, "The upstream did not begin to answer in time.")
 	ErrIdle       = responses.UpstreamErrorf(responses.CodeTimeout, "The upstream stopped sending in the middle of its answer.")
 )
+
+// ErrGrammar is the cause of the error of a turn whose events were out of order.
+var ErrGrammar = errors.New("upstream: events out of order")
 
 // Guard returns a driver that holds d to the contract: time to the first event,
 // silence between events, size, grammar, and that a stream does not just stop.
@@ -108,7 +112,7 @@ func (g *guard) legal(grammar *responses.Grammar, ev *responses.Event, size int)
 		return responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's answer is larger than %d bytes.", g.limits.Bytes)
 	}
 	if err := grammar.Check(ev); err != nil {
-		return responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's events are out of order: %s: %s.", ev.Type, err)
+		return responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's events are out of order: %s: %s.", ev.Type, err).WithCause(ErrGrammar)
 	}
 	return nil
 }

@@ -77,6 +77,9 @@ type Endpoint struct {
 	// the protocol that they are part of. Its credential is not among them: that
 	// is Auth's to send or not.
 	ForwardHeaders bool
+	// Trace puts the trace that a request belongs to into its headers, for an
+	// upstream that may know of it. Nil means that it may not.
+	Trace func(ctx context.Context, h http.Header)
 	// Client sends requests. Nil means [NewClient]'s.
 	Client *http.Client
 }
@@ -135,6 +138,9 @@ func (e *Endpoint) Get(ctx context.Context, path string) (*http.Response, error)
 // whatever its status.
 func (e *Endpoint) send(req *http.Request, client http.Header) (*http.Response, error) {
 	maps.Copy(req.Header, e.Header)
+	if e.Trace != nil {
+		e.Trace(req.Context(), req.Header)
+	}
 	if e.Auth != nil {
 		e.Auth(req.Header, client)
 	}

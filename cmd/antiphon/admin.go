@@ -22,7 +22,7 @@ func serveAdmin(ctx context.Context, c *config.Admin, r *reloader) (stop func(),
 		Key: c.Key.Reveal(),
 		// The process ends a reload, a client that leaves does not.
 		Reload: func(context.Context) antiphon.Reload { return r.reload(ctx) },
-		Mount:  map[string]http.Handler{},
+		Mount:  map[string]http.Handler{"GET /metrics": r.telemetry.Handler()},
 	}
 	if c.PProf {
 		mountProfiles(opts.Mount)

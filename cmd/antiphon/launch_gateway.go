@@ -93,7 +93,7 @@ func (p *program) startGateway(ctx context.Context, f *launchFlags, logPath stri
 	if err != nil {
 		return nil, err
 	}
-	gateway, report, err := build(ctx, s, slog.New(slog.NewTextHandler(log, nil)))
+	gateway, report, err := build(ctx, s, nil, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}

@@ -27,12 +27,13 @@ const reloadProbeTime = time.Second
 
 // A reloader keeps a running gateway to its configuration file.
 type reloader struct {
-	p       *program
-	flags   *serveFlags
-	path    string
-	gateway *antiphon.Gateway
-	logger  *slog.Logger
-	seen    [sha256.Size]byte // the file as it was last looked at; belongs to run
+	p         *program
+	flags     *serveFlags
+	path      string
+	gateway   *antiphon.Gateway
+	telemetry *standard.Telemetry
+	logger    *slog.Logger
+	seen      [sha256.Size]byte // the file as it was last looked at; belongs to run
 
 	mu      sync.Mutex // held while a configuration takes over from another
 	current *config.Config
@@ -82,6 +83,7 @@ func (r *reloader) reload(ctx context.Context) antiphon.Reload {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	changed, err := r.load(ctx)
+	r.telemetry.Reloaded(err == nil)
 	if err != nil {
 		r.logger.Error("the configuration was not reloaded; the old one stays", "file", r.path, "error", err)
 		return antiphon.Reload{Problems: problemsOf(err)}
@@ -105,6 +107,7 @@ func (r *reloader) load(ctx context.Context) (changed []string, err error) {
 		Report:    func(found *standard.Report) { report = found },
 		Known:     r.report,
 		ProbeTime: reloadProbeTime,
+		Telemetry: r.telemetry,
 		Logger:    r.logger,
 	})
 	if err != nil {

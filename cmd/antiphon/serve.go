@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -58,11 +59,18 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 		return err
 	}
 	defer l.Close()
-	gateway, report, err := build(ctx, s, logger)
+	var telemetry *standard.Telemetry
+	if s.config.Admin.Listen != "" || s.config.Traces.Endpoint != "" {
+		if telemetry, err = standard.NewTelemetry(s.config, version); err != nil {
+			return err
+		}
+		defer closeTelemetry(telemetry, logger)
+	}
+	gateway, report, err := build(ctx, s, telemetry, logger)
 	if err != nil {
 		return err
 	}
-	r := &reloader{p: p, flags: f, path: s.path, gateway: gateway, logger: logger, current: s.config, report: report}
+	r := &reloader{p: p, flags: f, path: s.path, gateway: gateway, telemetry: telemetry, logger: logger, current: s.config, report: report}
 	a := announcement{settings: s, report: report, address: l.Addr().String()}
 	if s.config.Admin.Listen != "" {
 		stopAdmin, address, err := serveAdmin(ctx, &s.config.Admin, r)
@@ -89,8 +97,18 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 	return errors.Join(gateway.Serve(ctx, l), gateway.Close())
 }
 
-func build(ctx context.Context, s *settings, logger *slog.Logger) (g *antiphon.Gateway, report *standard.Report, err error) {
+// closeTelemetry sends what is left of the traces, if somebody takes it soon.
+func closeTelemetry(t *standard.Telemetry, logger *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	if err := t.Close(ctx); err != nil {
+		logger.Warn("the last traces were not sent; look at traces.endpoint in the configuration file", "error", err)
+	}
+}
+
+func build(ctx context.Context, s *settings, telemetry *standard.Telemetry, logger *slog.Logger) (g *antiphon.Gateway, report *standard.Report, err error) {
 	g, err = standard.New(ctx, s.config, &standard.Options{
+		Telemetry:  telemetry,
 		Report:     func(r *standard.Report) { report = r },
 		Discovered: s.discovered != nil,
 		Logger:     logger,

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -48,8 +49,8 @@ type RequestEnd struct {
 	// FirstEvent is how long it took until the model's answer began; for one that
 	// was relayed, until its first byte. 0 if it did not begin.
 	FirstEvent, Duration time.Duration
-	// Broken is the first rule of the order of events that a relayed stream broke,
-	// nil if it broke none. It passed all the same.
+	// Broken is the first rule of the order of events that the upstream broke, nil if
+	// it broke none. What was relayed passed all the same; what was run failed of it.
 	Broken error
 }
 
@@ -95,6 +96,9 @@ func (x *exchange) report() {
 	}
 	if err := cmp.Or(x.err, endError(x.end)); err != nil {
 		e.Code = err.Code
+		if errors.Is(err, upstream.ErrGrammar) {
+			e.Broken = err
+		}
 	}
 	o.RequestEnded(x.r.Context(), e)
 }

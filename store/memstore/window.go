@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/antiphon-dev/antiphon/responses"
@@ -44,6 +45,8 @@ type Window struct {
 	bytes     int
 	stall     time.Duration
 	heartbeat time.Duration
+
+	stalls atomic.Int64
 
 	mu   sync.RWMutex
 	logs map[key]*windowLog // guarded by mu
@@ -131,6 +134,9 @@ func (w *Window) Len() int {
 	return len(w.logs)
 }
 
+// Stalls is how often a writer had to wait for its reader.
+func (w *Window) Stalls() int64 { return w.stalls.Load() }
+
 // Append implements [store.Log].
 func (w *Window) Append(ctx context.Context, owner, id string, epoch, first int64, entries []store.Entry) (bool, error) {
 	l := w.find(owner, id)
@@ -183,6 +189,7 @@ func (l *windowLog) fits(e store.Entry, window int) bool {
 
 // wait waits for room, without holding the lock meanwhile.
 func (l *windowLog) wait(ctx context.Context, e store.Entry, w *Window) error {
+	w.stalls.Add(1)
 	stall := time.NewTimer(w.stall)
 	defer stall.Stop()
 	for !l.fits(e, w.bytes) {
