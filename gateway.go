@@ -17,6 +17,7 @@ import (
 	"github.com/antiphon-dev/antiphon/internal/server"
 	"github.com/antiphon-dev/antiphon/responses"
 	"github.com/antiphon-dev/antiphon/store"
+	"github.com/antiphon-dev/antiphon/tool"
 	"github.com/antiphon-dev/antiphon/upstream"
 )
 
@@ -61,6 +62,12 @@ type Options struct {
 	// its Extra fields. Stream stays the client's, and the model must be one that
 	// the caller may use. A request that it leaves alone goes on as it came.
 	TransformRequest func(ctx context.Context, c *Caller, r *responses.Request) (*responses.Request, error)
+	// Tools run what the gateway runs itself: Go functions ([tool.Functions]), HTTP
+	// endpoints and MCP servers (packages httptool and mcptool). Without any, all
+	// calls are the client's. The gateway closes them.
+	Tools []tool.Executor
+	// ToolLimits bound what is done with tools.
+	ToolLimits ToolLimits
 	// Log keeps the events of responses that a client is waiting for; see
 	// memstore.NewWindow. It is required.
 	Log store.Log
@@ -122,6 +129,15 @@ const (
 	OutputJSON     = engine.OutputJSON
 	OutputObsidian = engine.OutputObsidian
 )
+
+// ToolLimits bound what the gateway does with tools.
+type ToolLimits = engine.ToolLimits
+
+// ToolObserver is told of calls that the gateway ran; an Observer may be one too.
+type ToolObserver = engine.ToolObserver
+
+// ToolEnd is what a [ToolObserver] is told.
+type ToolEnd = engine.ToolEnd
 
 // Key is a credential of a caller: its name in the log, its tenant, which owns what
 // is stored, the models it may use, and its limits.
@@ -196,6 +212,7 @@ type Gateway struct {
 
 	mu      sync.Mutex // held while a configuration takes over from another
 	router  *route.Router
+	tools   *engine.Toolkit // nil if nothing is run here
 	closed  bool
 	retired sync.WaitGroup // generations that are being drained
 }
@@ -215,7 +232,7 @@ func New(opts *Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{router: router, store: opts.Store, drain: opts.Timeouts.Drain, logger: opts.Logger}
+	g := &Gateway{router: router, tools: first.Tools, store: opts.Store, drain: opts.Timeouts.Drain, logger: opts.Logger}
 	if g.drain == 0 {
 		g.drain = time.Minute
 	}
@@ -243,6 +260,9 @@ func newGeneration(opts *Options, previous *route.Router) (*server.Generation, *
 	case "", ModeTransparent, ModeStrict:
 	default:
 		return nil, nil, fmt.Errorf("antiphon: Options.Mode %q is not there: use %s or %s", opts.Mode, ModeTransparent, ModeStrict)
+	}
+	if len(opts.Tools) > 0 {
+		gen.Tools = &engine.Toolkit{Executors: opts.Tools, Limits: opts.ToolLimits}
 	}
 	if !opts.OutputMode.Known() {
 		return nil, nil, fmt.Errorf("antiphon: Options.OutputMode %q is not there: use %s or %s", opts.OutputMode, OutputJSON, OutputObsidian)
@@ -365,11 +385,11 @@ func (g *Gateway) shutDown(ctx context.Context, srv *http.Server, failed <-chan 
 }
 
 // Reload makes opts what new requests get; those that are running keep what they
-// began with. It takes over drivers, models, rules, the output mode, keys, hooks,
+// began with. It takes over drivers, models, rules, tools, the output mode, keys, hooks,
 // origins, proxies and the time-outs of upstreams; the rest of opts cannot change while the gateway
-// runs and is left as it is. The drivers must be new ones: the old ones are closed
-// when their last request has ended. If opts is not valid, nothing changes, and the
-// caller closes its drivers.
+// runs and is left as it is. The drivers and tools must be new ones: the old ones
+// are closed when their last request has ended. If opts is not valid, nothing changes,
+// and the caller closes its drivers and tools.
 func (g *Gateway) Reload(opts *Options) error {
 	if opts == nil || len(opts.Drivers) == 0 {
 		return errNoDrivers
@@ -383,13 +403,13 @@ func (g *Gateway) Reload(opts *Options) error {
 	if err != nil {
 		return err
 	}
-	old := g.router
+	old, oldTools := g.router, g.tools
 	drained := g.server.Use(next)
-	g.router = router
+	g.router, g.tools = router, next.Tools
 	g.retired.Go(func() {
 		drained()
-		if err := old.Close(); err != nil {
-			g.logger.Warn("an upstream of the previous configuration did not close", "error", err)
+		if err := errors.Join(old.Close(), oldTools.Close()); err != nil {
+			g.logger.Warn("something of the previous configuration did not close", "error", err)
 		}
 	})
 	return nil
@@ -403,10 +423,10 @@ func (g *Gateway) Close() error {
 	g.mu.Lock()
 	first := !g.closed
 	g.closed = true
-	last := g.router
+	last, lastTools := g.router, g.tools
 	g.mu.Unlock() // a request that holds a generation may be waiting to reload
 	g.retired.Wait()
-	err := last.Close()
+	err := errors.Join(last.Close(), lastTools.Close())
 	if g.store != nil && first {
 		err = errors.Join(err, g.store.Close())
 	}

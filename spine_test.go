@@ -165,8 +165,8 @@ func withStream(t *testing.T, body []byte, stream bool) string {
 	return string(out)
 }
 
-// mintedID matches ids that the gateway makes.
-var mintedID = regexp.MustCompile(`\b(resp|msg|fc|ctc|rs|call|cmp|tsc|item)_[0-9a-f]{32}\b`)
+// mintedID matches ids that the gateway makes, or the small model.
+var mintedID = regexp.MustCompile(`\b(resp|msg|fc|ctc|rs|call|cmp|tsc|item|mcp|mcpl|mcpr)_([0-9a-f]{32}|[0-9A-Z]{16}[0-9a-f]{8})\b`)
 
 // stableIDs replaces minted ids by their order of appearance.
 func stableIDs(b []byte) string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json/jsontext"
+	"encoding/json/v2"
 	"errors"
 	"io"
 	"reflect"
@@ -18,6 +19,12 @@ type Head struct {
 	Remembers bool
 	// PromptCacheKey is the client's, "" if there is none.
 	PromptCacheKey string
+	// Tools are the request's tools as they came, nil if there are none; see
+	// [DecodeTools].
+	Tools jsontext.Value
+	// Limited is true if the request names the tools that may be called in a way
+	// that not every server knows: at the top level.
+	Limited bool
 
 	keeps  bool // it does not say store: false
 	goesOn bool // it refers to what somebody must remember, or runs in the background
@@ -35,6 +42,18 @@ func PeekRequest(body []byte, limits *Limits) (*Head, error) {
 	}
 	h.Remembers = h.keeps || h.goesOn
 	return h, nil
+}
+
+// DecodeTools decodes the tools of a head.
+func DecodeTools(raw jsontext.Value) ([]Tool, error) {
+	var tools []Tool
+	if raw == nil {
+		return nil, nil
+	}
+	if err := json.Unmarshal(raw, &tools, decodeOptions); err != nil {
+		return nil, fieldError(underPointer("/tools", err))
+	}
+	return tools, nil
 }
 
 // PeekModel reads the head of a request of another API that names its model as
@@ -106,6 +125,12 @@ func (h *Head) take(name string, v jsontext.Value) error {
 		h.Model = stringOf(v)
 	case "prompt_cache_key":
 		h.PromptCacheKey = stringOf(v)
+	case "tools":
+		if !isNull {
+			h.Tools = v
+		}
+	case "allowed_tools":
+		h.Limited = !isNull
 	case "stream":
 		if !isTrue && !isNull && v.Kind() != 'f' {
 			return InvalidParam(CodeInvalidType, name, "Must be a boolean, not %s.", kindName(v.Kind()))

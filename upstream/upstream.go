@@ -26,6 +26,9 @@ type Turn struct {
 	Owner, RunID string
 	// Round counts the turns of a run, Attempt the tries of a round, from zero.
 	Round, Attempt int
+	// Returns says that what the model says may come back in the next round: a
+	// driver marks reasoning as it wants it back, also if the client did not ask.
+	Returns bool
 	// Header holds the client's headers that may be forwarded.
 	Header http.Header
 }

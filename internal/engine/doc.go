@@ -21,6 +21,11 @@
 // message after the model's items, of ordinary events (see OutputMode). When it
 // comes back in an input it is known by its id, and no model gets it.
 //
+// Tools. Where a request asks for tools that the gateway runs, the turn is a loop of
+// turns (see loop): calls of such tools are shown as mcp_call items, run, and told
+// to the model. Calls that the request does not allow are suppressed, whoever would
+// run them.
+//
 // Who cancels whom. A run owns its context: it outlives the request that started
 // it, and ends by itself, by [Run.Cancel] (a foreground client that went away, a
 // cancel call), by its total time, or by [Engine.Stop]. Everything below hangs

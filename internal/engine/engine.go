@@ -51,11 +51,13 @@ type Engine struct {
 	running map[*Run]struct{} // guarded by mu
 	stopped bool              // guarded by mu
 	idle    sync.WaitGroup    // one for each run
+
+	executing chan struct{} // holds one for each call of a tool that runs
 }
 
 // New returns an engine that writes to log. It does no I/O and starts nothing.
 func New(log store.Log, opts *Options) *Engine {
-	e := &Engine{log: log, running: map[*Run]struct{}{}}
+	e := &Engine{log: log, running: map[*Run]struct{}{}, executing: make(chan struct{}, maxExecuting)}
 	if opts != nil {
 		e.opts = *opts
 	}
@@ -84,6 +86,8 @@ type Job struct {
 	Opener Opener
 	// Output is how the response says that tools are to be called.
 	Output OutputMode
+	// Tools is what the gateway runs itself. Nil means nothing.
+	Tools *Toolkit
 }
 
 // Start begins a run. When it returns without an error the response exists: its

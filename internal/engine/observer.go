@@ -20,6 +20,20 @@ type Observer interface {
 	RunEnded(r *RunInfo, end *RunEnd)
 }
 
+// A ToolObserver is told of calls that the gateway ran; an [Observer] may be one
+// too.
+type ToolObserver interface {
+	// ToolEnded is called when a call has ended.
+	ToolEnded(r *RunInfo, t *ToolEnd)
+}
+
+// ToolEnd is how a call ended.
+type ToolEnd struct {
+	Label, Name string
+	Failed      bool
+	Duration    time.Duration
+}
+
 // RunInfo is what is known of a run from its start.
 type RunInfo struct {
 	ID, Owner, Model string

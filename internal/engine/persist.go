@@ -32,7 +32,7 @@ func (r *Run) persist(ctx context.Context, resp *responses.Response) error {
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := r.engine.opts.Store.Create(ctx, r.info.Owner, record)
+		err := r.write(ctx, record)
 		switch {
 		case errors.Is(err, store.ErrLinkGone) && record.Link.ID != "":
 			// What it goes on from was deleted meanwhile: then it takes that along.
@@ -49,10 +49,28 @@ func (r *Run) persist(ctx context.Context, resp *responses.Response) error {
 	}
 }
 
+// write keeps a record: as a new one, or in place of an earlier step.
+func (r *Run) write(ctx context.Context, record *store.Record) error {
+	if r.created {
+		return r.engine.opts.Store.Update(ctx, r.info.Owner, record)
+	}
+	err := r.engine.opts.Store.Create(ctx, r.info.Owner, record)
+	r.created = err == nil
+	return err
+}
+
+// persistStep keeps what the response has come to between two rounds, so that the
+// next one does not begin before what it builds on is safe.
+func (r *Run) persistStep(ctx context.Context) error {
+	resp := *r.resp
+	resp.Output, resp.Usage = r.fold.Output(), r.hosting.usage
+	return r.persist(ctx, &resp)
+}
+
 // persistFailed keeps a response that has failed, if it can: a client that has
 // seen its stream begin may ask for it.
 func (r *Run) persistFailed(ctx context.Context, resp *responses.Response) {
-	if !r.memory.keep || !r.accepted || !r.info.Stream {
+	if !r.memory.keep || !r.created && (!r.accepted || !r.info.Stream) {
 		return
 	}
 	record, err := r.record(resp)
@@ -61,9 +79,9 @@ func (r *Run) persistFailed(ctx context.Context, resp *responses.Response) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lastTry)
 	defer cancel()
-	if errors.Is(r.engine.opts.Store.Create(ctx, r.info.Owner, record), store.ErrLinkGone) {
+	if errors.Is(r.write(ctx, record), store.ErrLinkGone) {
 		r.memory.copyContext(record)
-		_ = r.engine.opts.Store.Create(ctx, r.info.Owner, record) // the client has its error in any case
+		_ = r.write(ctx, record) // the client has its error in any case
 	}
 }
 

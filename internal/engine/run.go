@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/antiphon-dev/antiphon/responses"
@@ -36,6 +36,8 @@ type Run struct {
 	ids       map[string]bool // ids of items that came before, and of this response
 	renamed   map[int]string  // output index → our id, for items whose id was taken
 	base      int             // output index of the turn's first item
+	hosting   *hosting        // nil if calls are only passed on
+	created   bool            // the store has it, as a step
 	seq       int64
 	accepted  bool
 	committed time.Time // when the first item event was appended
@@ -55,7 +57,7 @@ func newRun(e *Engine, job *Job, m *memory) *Run {
 	now := e.opts.Now()
 	id := responses.NewID(responses.PrefixResponse, m.shard, now)
 	resp := responses.NewResponse(job.Request, id, now)
-	resp.Store = m.keep
+	resp.Store, resp.Tools = m.keep, withoutSecrets(resp.Tools)
 	if m.conversation != "" {
 		resp.Conversation = &responses.ConversationRef{ID: m.conversation}
 	}
@@ -121,7 +123,7 @@ func (r *Run) execute(ctx context.Context) {
 		stop := time.AfterFunc(t, func() { r.cancel(ErrTotalTime) })
 		defer stop.Stop()
 	}
-	end, err := r.turn(ctx)
+	end, err := r.loop(ctx)
 	if err == nil {
 		err = r.render(ctx, end)
 	}
@@ -131,15 +133,14 @@ func (r *Run) execute(ctx context.Context) {
 
 // turn runs one model call and appends its events. A panic in a driver is a
 // failure of this run only.
-func (r *Run) turn(ctx context.Context) (end *responses.TurnEnd, err error) {
+func (r *Run) turn(ctx context.Context, t *upstream.Turn) (end *responses.TurnEnd, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = errPanic.WithCause(errors.Join(errPanic, fmt.Errorf("panic: %v\n%s", p, debug.Stack())))
+			err = panicked(p)
 		}
 	}()
-	stream, err := r.job.Opener.Open(ctx, &upstream.Turn{
-		Request: r.memory.asked, Owner: r.info.Owner, RunID: r.info.ID, Header: r.job.Header,
-	})
+	t.Owner, t.RunID, t.Header = r.info.Owner, r.info.ID, r.job.Header
+	stream, err := r.job.Opener.Open(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -148,29 +149,48 @@ func (r *Run) turn(ctx context.Context) (end *responses.TurnEnd, err error) {
 	if !stream.Tentative {
 		r.accept(stream)
 	}
+	take := r.item
+	if r.hosting != nil {
+		take = r.take
+	}
 	for ev, err := range stream.Events {
 		if err != nil {
 			return nil, err
 		}
-		if !r.accepted {
-			r.accept(stream)
-		}
+		r.accept(stream)
 		if ev.Type == responses.EventTurnEnd {
+			r.noteLosses(stream, t.Round)
 			return ev.End, nil
 		}
-		if err := r.item(ctx, ev); err != nil {
+		if err := take(ctx, ev); err != nil {
 			return nil, err
 		}
 	}
 	return nil, responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's answer ended without saying that it was done.")
 }
 
-// accept publishes what is known before the first event.
+// accept publishes what is known before the first event, for the first turn. What
+// later ones will not honour is told at the end.
 func (r *Run) accept(s *upstream.Stream) {
+	if r.accepted {
+		return
+	}
 	r.head = Head{Upstream: s.Upstream, Losses: append(s.Losses, r.ownLosses()...)}
 	r.engine.opts.Observer.RunAccepted(&r.info, s.Upstream, r.head.Losses)
 	r.accepted = true
 	close(r.ready)
+}
+
+// noteLosses notes what the upstream of a later round will not honour.
+func (r *Run) noteLosses(s *upstream.Stream, round int) {
+	if round == 0 {
+		return
+	}
+	for _, l := range s.Losses {
+		if !slices.Contains(r.head.Losses, l) {
+			r.hosting.lose(l.Param, l.Reason)
+		}
+	}
 }
 
 // ownLosses are what the gateway itself does not honour.
@@ -184,6 +204,11 @@ func (r *Run) ownLosses() []responses.Loss {
 // item appends an event of the turn with the run's numbers and ids.
 func (r *Run) item(ctx context.Context, ev responses.Event) error {
 	ev.OutputIndex += r.base
+	return r.emit(ctx, ev)
+}
+
+// emit appends an event that has its place in the output.
+func (r *Run) emit(ctx context.Context, ev responses.Event) error {
 	r.keepIDsUnique(&ev)
 	if r.committed.IsZero() {
 		r.committed = r.engine.opts.Now()

@@ -45,7 +45,7 @@ func (s *Server) run(x *exchange, req *responses.Request) (err error) {
 		return err
 	}
 	run, err := s.engine.Start(x.r.Context(), &engine.Job{
-		Owner: x.owner(), Request: req, Header: x.forwarded(), Opener: x.opener(req), Output: mode,
+		Owner: x.owner(), Request: req, Header: x.forwarded(), Opener: x.opener(req), Output: mode, Tools: x.gen.Tools,
 	})
 	if err != nil {
 		return err

@@ -33,6 +33,8 @@ type Generation struct {
 	Authenticate AuthenticateFunc
 	// Transform, if not nil, may change requests before they are routed.
 	Transform TransformFunc
+	// Tools is what the gateway runs itself. Nil means nothing.
+	Tools *engine.Toolkit
 	// Rules send some requests to another model than they name. Nil means none.
 	Rules *route.Rules
 	// OutputMode is for clients that ask for none.

@@ -25,7 +25,7 @@ type relayRouter interface {
 // relayable decides between the two ways of a request: it is relayed if nothing
 // asks for more than its upstream does by itself. That is so if all targets of its
 // model speak this API, nobody is asked to remember anything, and nothing here
-// changes requests or answers. head is nil if it must be run.
+// changes requests or answers, or runs a tool. head is nil if it must be run.
 func (s *Server) relayable(x *exchange, body []byte) (r relayRouter, head *responses.Head, err error) {
 	r, ok := x.gen.Router.(relayRouter)
 	if !ok || x.gen.Transform != nil || x.gen.Rules != nil || engine.MayHoldRendered(body) {
@@ -35,10 +35,22 @@ func (s *Server) relayable(x *exchange, body []byte) (r relayRouter, head *respo
 		return nil, nil, err
 	}
 	head, err = responses.PeekRequest(body, s.requestLimits())
-	if err != nil || head.Remembers || x.key != nil && !x.key.allows(head.Model) || !r.CanRelay(head.Model, upstream.PathResponses) {
+	if err != nil || head.Remembers || head.Limited || x.key != nil && !x.key.allows(head.Model) || !r.CanRelay(head.Model, upstream.PathResponses) {
+		return nil, nil, err
+	}
+	if runs, err := x.runsTools(head); err != nil || runs {
 		return nil, nil, err
 	}
 	return r, head, nil
+}
+
+// runsTools reports whether one of a request's tools is run by the gateway.
+func (x *exchange) runsTools(head *responses.Head) (bool, error) {
+	if x.gen.Tools == nil {
+		return false, nil
+	}
+	tools, err := responses.DecodeTools(head.Tools)
+	return err == nil && x.gen.Tools.Runs(tools), err
 }
 
 // maxWhole bounds an answer that is not a stream.

@@ -101,7 +101,7 @@ func (d *driver) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, 
 	}
 	shard, _ := responses.Shard(t.RunID)
 	dec := newDecoder(responses.NewComposer(shard, time.Now), enc.box)
-	if t.Request.Includes(responses.IncludeEncryptedReasoning) && d.opts.Sealer != nil {
+	if (t.Returns || t.Request.Includes(responses.IncludeEncryptedReasoning)) && d.opts.Sealer != nil {
 		dec.out.EncryptReasoning(func(text string) string { return d.opts.sealReasoning(t.Owner, dec.field, text) })
 	}
 	s := &stream{ctx: ctx, cancel: cancel, body: resp.Body, dec: dec}

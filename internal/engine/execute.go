@@ -1,0 +1,280 @@
+package engine
+
+import (
+	"context"
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/tool"
+)
+
+var (
+	errOpenTime = errors.New("the tools could not be opened in time")
+	errTooMany  = errors.New("too many tools are running; try again later")
+	errNoObject = errors.New("the arguments are not a JSON object")
+	errCutOff   = errors.New("it was not run: the model was cut off")
+)
+
+// graceTime is how long a call whose time is over may take to notice.
+const graceTime = time.Second
+
+// outcome is what came of a call.
+type outcome struct {
+	result *tool.Result
+	err    error
+	took   time.Duration
+}
+
+// runCalls runs the calls of the turn that are ours, some at once, and shows what
+// came of them in the order in which they were made.
+func (r *Run) runCalls(ctx context.Context) error {
+	var calls []*slot
+	for _, s := range r.hosting.order {
+		if s.kind == slotHosted {
+			calls = append(calls, s)
+		}
+	}
+	return r.runAll(ctx, calls)
+}
+
+func (r *Run) runAll(ctx context.Context, calls []*slot) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait() // first: what runs ends with the context
+	defer cancel()
+	room := make(chan struct{}, r.hosting.limits.Parallel)
+	outcomes := make([]chan outcome, len(calls))
+	for i, s := range calls {
+		outcomes[i] = make(chan outcome, 1)
+		call := &tool.Call{
+			Owner: r.info.Owner, ResponseID: r.info.ID, Name: s.tool.Name,
+			Arguments: jsontext.Value(arguments(s.item)), MaxBytes: r.hosting.limits.OutputBytes,
+		}
+		running.Go(func() {
+			select {
+			case room <- struct{}{}:
+				outcomes[i] <- r.runOne(ctx, s.tool.set, call)
+				<-room
+			case <-ctx.Done():
+			}
+		})
+	}
+	for i, s := range calls {
+		select {
+		case o := <-outcomes[i]:
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err := r.endCall(ctx, s, o); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func arguments(it responses.Item) string {
+	if call, ok := it.(*responses.FunctionCall); ok && call.Arguments != "" {
+		return call.Arguments
+	}
+	return "{}"
+}
+
+// runOne runs a call within its time. A tool that does not return when its time is
+// over is left behind: it still counts as running, of which there may be only so
+// many.
+func (r *Run) runOne(ctx context.Context, set *tool.Set, call *tool.Call) outcome {
+	if !call.Arguments.IsValid() || call.Arguments.Kind() != '{' {
+		return outcome{err: errNoObject}
+	}
+	select {
+	case r.engine.executing <- struct{}{}:
+	default:
+		return outcome{err: errTooMany}
+	}
+	limit := r.hosting.limits.CallTime
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %s", limit))
+	defer cancel()
+	began := time.Now()
+	done := make(chan outcome, 1)
+	go func() {
+		defer func() { <-r.engine.executing }()
+		res, err := safely(ctx, set, call)
+		done <- outcome{res, err, time.Since(began)}
+	}()
+	select {
+	case o := <-done:
+		return o
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(graceTime)
+	defer grace.Stop()
+	select {
+	case o := <-done:
+		if o.err != nil {
+			o.err = context.Cause(ctx)
+		}
+		return o
+	case <-grace.C:
+		return outcome{err: context.Cause(ctx), took: time.Since(began)}
+	}
+}
+
+// safely runs a call. A panic of a tool is its failure only.
+func safely(ctx context.Context, set *tool.Set, call *tool.Call) (res *tool.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			res, err = nil, errors.New("the tool hit an internal error")
+		}
+	}()
+	res, err = set.Run(ctx, call)
+	switch {
+	case err != nil:
+		return nil, err
+	case res == nil:
+		return tool.Text(""), nil
+	case res.Size() > call.MaxBytes:
+		return nil, fmt.Errorf("its result is larger than %d bytes", call.MaxBytes)
+	}
+	return res, nil
+}
+
+// endCall shows what came of a call.
+func (r *Run) endCall(ctx context.Context, s *slot, o outcome) error {
+	final := s.call(rawArguments(s.item), "")
+	final.Output, final.Error, final.Content, final.Status = resultOf(o)
+	s.result = final
+	typ := responses.EventMCPCallCompleted
+	if final.Status == responses.StatusFailed {
+		typ = responses.EventMCPCallFailed
+	}
+	if t, ok := r.engine.opts.Observer.(ToolObserver); ok {
+		t.ToolEnded(&r.info, &ToolEnd{Label: s.tool.label, Name: s.tool.Name, Failed: final.Status == responses.StatusFailed, Duration: o.took})
+	}
+	if err := r.emit(ctx, responses.Event{Type: typ, OutputIndex: s.index, ItemID: s.id}); err != nil {
+		return err
+	}
+	return r.emit(ctx, responses.Event{Type: responses.EventItemDone, OutputIndex: s.index, Item: final})
+}
+
+func rawArguments(it responses.Item) string {
+	if call, ok := it.(*responses.FunctionCall); ok {
+		return call.Arguments
+	}
+	return ""
+}
+
+// resultOf is an outcome as an item tells it.
+func resultOf(o outcome) (output *string, failure jsontext.Value, content []responses.Part, status responses.Status) {
+	if o.err != nil {
+		return nil, errorValue(o.err), nil, responses.StatusFailed
+	}
+	var texts []string
+	plain := true
+	for _, p := range o.result.Content {
+		switch p := p.(type) {
+		case *responses.InputText:
+			p.Text = strings.ToValidUTF8(p.Text, "\uFFFD")
+			texts = append(texts, p.Text)
+		default:
+			plain = false
+			texts = append(texts, "["+strings.TrimPrefix(p.Type(), "input_")+"]")
+		}
+	}
+	text := strings.Join(texts, "\n")
+	if o.result.IsError {
+		return nil, executionError(text), nil, responses.StatusFailed
+	}
+	if !plain {
+		content = o.result.Content
+	}
+	return &text, nil, content, responses.StatusCompleted
+}
+
+// errorValue is an error in the words of the API.
+func errorValue(err error) jsontext.Value {
+	e, ok := errors.AsType[*tool.Error](err)
+	if !ok {
+		return executionError(err.Error())
+	}
+	typ := "http_error"
+	if e.Protocol {
+		typ = "mcp_protocol_error"
+	}
+	return marshaled(struct {
+		Type    string `json:"type"`
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	}{typ, e.Code, strings.ToValidUTF8(e.Message, "\uFFFD")})
+}
+
+func executionError(text string) jsontext.Value {
+	type part struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	return marshaled(struct {
+		Type    string `json:"type"`
+		Content []part `json:"content"`
+	}{"mcp_tool_execution_error", []part{{"text", strings.ToValidUTF8(text, "\uFFFD")}}})
+}
+
+func marshaled(v any) jsontext.Value {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return jsontext.Value("null") // cannot be: it is valid text
+	}
+	return b
+}
+
+// output is what the model is told of a call, nil if it is not to be told
+// anything.
+func (s *slot) output() responses.Item {
+	content := responses.TextContent("Error: this tool may not be called now.")
+	switch s.kind {
+	case slotHosted:
+		if s.result == nil {
+			return nil
+		}
+		content = s.result.Result()
+	case slotHidden:
+	default:
+		return nil
+	}
+	switch call := s.item.(type) {
+	case *responses.FunctionCall:
+		return &responses.FunctionCallOutput{CallID: call.CallID, Output: content}
+	case *responses.CustomToolCall:
+		return &responses.CustomToolCallOutput{CallID: call.CallID, Output: content}
+	}
+	return nil
+}
+
+// closeCalls ends the items of calls that are not run, because the model was cut
+// off.
+func (r *Run) closeCalls(ctx context.Context) error {
+	for i, s := range r.hosting.order {
+		if s.kind != slotHosted {
+			continue
+		}
+		if i < len(r.hosting.order)-1 || responses.ItemStatus(s.item) != responses.StatusIncomplete {
+			if err := r.endCall(ctx, s, outcome{err: errCutOff}); err != nil {
+				return err
+			}
+			continue
+		}
+		it := s.call(rawArguments(s.item), responses.StatusIncomplete)
+		if err := r.emit(ctx, responses.Event{Type: responses.EventItemDone, OutputIndex: s.index, Item: it}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
