@@ -83,14 +83,13 @@ func (e *Endpoint) Relay(ctx context.Context, p *Passage) (*http.Response, error
 	if p.Stream == nil {
 		body = bytes.NewReader(p.Body)
 	}
-	req, err := http.NewRequestWithContext(ctx, p.Method, "", body)
+	req, err := http.NewRequestWithContext(ctx, p.Method, u.String(), body)
 	if err != nil {
 		return nil, err
 	}
 	if p.Stream != nil {
 		req.ContentLength = p.Length
 	}
-	req.URL, req.Host = u, u.Host // parsed already
 	forward(req.Header, p.Header)
 	if len(p.Body) > 0 || p.Stream != nil {
 		req.Header.Set("Content-Type", cmp.Or(p.ContentType, "application/json"))
