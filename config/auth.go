@@ -71,9 +71,12 @@ func (k *Key) fillIn() {
 		k.Tenant = k.Name
 	}
 	if len(k.Models) == 0 {
-		k.Models = []string{"*"}
+		k.Models = everyModel
 	}
 }
+
+// everyModel is shared by the keys that name no models.
+var everyModel = []string{"*"}
 
 func (a Auth) check(p *problems) {
 	names := map[string]bool{}

@@ -45,9 +45,11 @@ func (k *Key) allows(model string) bool {
 }
 
 // A Keyring finds keys by what clients present. It is immutable and safe for
-// concurrent use, and it holds hashes only.
+// concurrent use, and it holds hashes only. However many keys there are, the
+// garbage collector has little to look at: they lie in one piece.
 type Keyring struct {
-	keys map[[sha256.Size]byte]*Key
+	all   []Key
+	index map[[sha256.Size]byte]int // in all
 }
 
 // NewKeyring returns a keyring of the keys. The error names every key that is
@@ -56,24 +58,26 @@ func NewKeyring(keys []Key) (*Keyring, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("a keyring without keys lets nobody in")
 	}
-	ring := &Keyring{keys: make(map[[sha256.Size]byte]*Key, len(keys))}
+	ring := &Keyring{all: make([]Key, 0, len(keys)), index: make(map[[sha256.Size]byte]int, len(keys))}
 	names := make(map[string]bool, len(keys))
 	var errs []error
 	for i := range keys {
 		k := keys[i] // a copy, which does not keep the secret
 		err := k.prepare()
+		at, taken := ring.index[k.SHA256]
 		switch {
 		case err != nil:
 		case names[k.Name]:
 			err = errors.New("there are two of this name")
-		case ring.keys[k.SHA256] != nil:
-			err = fmt.Errorf("is the same key as %q", ring.keys[k.SHA256].Name)
+		case taken:
+			err = fmt.Errorf("is the same key as %q", ring.all[at].Name)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("key %d (%q): %w", i, k.Name, err))
 			continue
 		}
-		names[k.Name], ring.keys[k.SHA256] = true, &k
+		names[k.Name], ring.index[k.SHA256] = true, len(ring.all)
+		ring.all = append(ring.all, k)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -97,11 +101,13 @@ func (k *Key) normalize() error {
 	if k.Tenant == "" {
 		k.Tenant = k.Name
 	}
-	k.Models = slices.Clone(k.Models)
 	for _, p := range k.Models {
 		if p == "" || strings.Contains(strings.TrimSuffix(p, "*"), "*") {
 			return fmt.Errorf("model %q: a pattern has one * and ends in it", p)
 		}
+	}
+	if k.Models = slices.Clone(k.Models); slices.Contains(k.Models, "*") {
+		k.Models = nil // which says the same, and is nothing to keep
 	}
 	if l := k.Limits; l.RequestsPerMinute < 0 || l.TokensPerMinute < 0 || l.Concurrent < 0 {
 		return errors.New("a limit is negative")
@@ -136,9 +142,10 @@ var nobody Key
 // found is compared all the same.
 func (r *Keyring) find(secret string) *Key {
 	hash := sha256.Sum256([]byte(secret))
-	key, found := r.keys[hash]
-	if !found {
-		key = &nobody
+	key := &nobody
+	at, found := r.index[hash]
+	if found {
+		key = &r.all[at]
 	}
 	if subtle.ConstantTimeCompare(key.SHA256[:], hash[:]) != 1 || !found {
 		return nil
