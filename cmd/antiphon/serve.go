@@ -46,6 +46,7 @@ ANTIPHON_KEY is the key that clients must send, where no file lists keys.`,
 func (p *program) serve(ctx context.Context, f *serveFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	defer p.raiseHeapFloor()()
 	logger, err := p.logger(f.log)
 	if err != nil {
 		return err
