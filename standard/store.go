@@ -32,3 +32,12 @@ func newStore(ctx context.Context, c *config.Config, logger *slog.Logger) (store
 	}
 	return memstore.NewStore(&memstore.StoreOptions{Retention: c.State.Retention}), nil
 }
+
+// Migrate brings a store that has a schema to that of this build, and returns what
+// it did. A gateway does so by itself when it starts.
+func Migrate(ctx context.Context, s config.StoreURL) (done []string, err error) {
+	if s.Engine() != "postgres" {
+		return nil, nil
+	}
+	return pgstore.Migrate(ctx, s.URLs()...)
+}

@@ -93,6 +93,6 @@ func (p *program) rootCommand() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		PersistentPreRun:  func(*cobra.Command, []string) { p.running = true },
 	}
-	root.AddCommand(p.serveCommand(), p.launchCommand(), p.doctorCommand(), p.configCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.launchCommand(), p.doctorCommand(), p.configCommand(), p.migrateCommand(), p.versionCommand())
 	return root
 }
