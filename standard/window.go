@@ -150,6 +150,11 @@ func withWindows(d upstream.Driver, models []upstream.Model) upstream.Driver {
 	return &windowed{upstream.Wrapped{Driver: d}, windows}
 }
 
+// CountTokens implements [upstream.TokenCounter].
+func (d *windowed) CountTokens(ctx context.Context, t *upstream.Turn) (int64, error) {
+	return upstream.CountTokens(ctx, d.Driver, t)
+}
+
 // Models implements [upstream.ModelLister].
 func (d *windowed) Models(ctx context.Context) ([]upstream.Model, error) {
 	models, err := d.Wrapped.Models(ctx)

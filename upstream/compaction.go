@@ -42,6 +42,11 @@ type compacting struct {
 	sealer Sealer
 }
 
+// CountTokens implements [TokenCounter].
+func (c *compacting) CountTokens(ctx context.Context, t *Turn) (int64, error) {
+	return CountTokens(ctx, c.Driver, t)
+}
+
 // Open implements [Driver].
 func (c *compacting) Open(ctx context.Context, t *Turn) (*Stream, error) {
 	items, losses, err := c.expand(t)

@@ -220,9 +220,14 @@ type keyRouter struct {
 
 func (k keyRouter) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, error) {
 	if m := t.Request.Model; m != "" && !k.key.allows(m) {
-		return nil, responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %q; GET /v1/models lists those there are.", m)
+		return nil, noModel(m)
 	}
 	return k.Router.Open(ctx, t)
+}
+
+// noModel is what the router says of a model that there is not.
+func noModel(name string) error {
+	return responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %q; GET /v1/models lists those there are.", name)
 }
 
 func (k keyRouter) Models(ctx context.Context) ([]upstream.Model, error) {

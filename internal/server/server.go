@@ -113,6 +113,7 @@ func (s *Server) routes() map[string]handlerFunc {
 		"DELETE /v1/responses/{id}": admit(claimRequest, s.deleteResponse),
 
 		"GET /v1/responses/{id}/input_items": admit(claimRequest, s.listInputItems),
+		"POST /v1/responses/input_tokens":    admit(claimRequest, s.countInputTokens),
 
 		"POST /v1/conversations":        admit(claimRequest, s.createConversation),
 		"GET /v1/conversations/{id}":    admit(claimRequest, s.getConversation),
