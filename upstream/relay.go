@@ -78,6 +78,7 @@ func (e *Endpoint) Relay(ctx context.Context, p *Passage) (*http.Response, error
 		return nil, responses.InvalidParam(responses.CodeNotFound, "", "There is nothing at this path.")
 	}
 	u := e.Base.JoinPath(p.Path)
+	u.Path = "/" + strings.TrimPrefix(u.Path, "/") // below a base that is only a host it has no slash
 	u.RawQuery = joinQuery(u, p.Query)
 	var body io.Reader = p.Stream
 	if p.Stream == nil {
