@@ -289,6 +289,8 @@ var leaky = map[string]fakeupstream.Reply{
 	"not an answer":  fakeupstream.JSON(200, `{"acme":"Acme GmbH"`),
 	"in the stream":  fakeupstream.SSE("data: {\"type\":\"response.created\",\"response\":{}}\n\ndata: {\"type\":\"error\",\"error\":{\"message\":\"Acme GmbH is out of credit\",\"code\":\"insufficient_quota\"}}\n\n"),
 	"not an event":   fakeupstream.SSE("data: {\"acme\": Acme GmbH\n\n"),
+	"in its words":   fakeupstream.SSE("data: {\"type\":\"error\",\"error\":{\"message\":\"Acme GmbH, key " + canary + "\",\"code\":\"server_error\"}}\n\n"),
+	"in a bad frame": fakeupstream.SSE("data: {\"acme\": Acme GmbH " + canary + "\n\n"),
 	"failed at last": fakeupstream.SSE("data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"server_error\",\"message\":\"Acme GmbH node 7\"},\"usage\":{\"input_tokens\":1,\"output_tokens\":1,\"total_tokens\":2,\"acme_cost\":1}}}\n\n"),
 }
 
@@ -334,6 +336,54 @@ func TestSanitized(t *testing.T) {
 					t.Errorf("the log does not say what the upstream said: %s", logs)
 				}
 			})
+		}
+	}
+}
+
+// TestNobodyReadsTheCredential: not even where an upstream's words are passed on,
+// as an answer that is run is in transparent mode.
+func TestNobodyReadsTheCredential(t *testing.T) {
+	t.Parallel()
+	for _, p := range protocols {
+		for name, reply := range map[string]fakeupstream.Reply{
+			"a status":  fakeupstream.JSON(500, `{"error":{"message":"no `+canary+`"}}`),
+			"a frame":   fakeupstream.SSE("event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"no " + canary + "\"}}\n\n"),
+			"nonsense":  fakeupstream.SSE("data: Bearer " + canary + "\n\n"),
+			"an object": fakeupstream.JSON(200, `{"error":{"message":"no `+canary+`"}}`),
+			"a failure": fakeupstream.SSE("data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"message\":\"no " + canary + "\"},\"usage\":{\"input_tokens\":1,\"output_tokens\":0,\"total_tokens\":1}}}\n\n"),
+		} {
+			_, base := startTarget(t, func(*fakeupstream.Exchange) fakeupstream.Reply { return reply })
+			g := startOver(t, base, p.driver, antiphon.Options{})
+			for _, stream := range []bool{false, true} {
+				resp, body := g.send(t, "POST", "/v1/responses", withStream(t, []byte(`{"model":"m","input":"x"}`), stream))
+				if strings.Contains(body, canary) || !strings.Contains(body, "error") {
+					t.Errorf("%s, %s: the client reads %d %s", p.name, name, resp.StatusCode, body)
+				}
+			}
+			if logs := g.logs.String(); strings.Contains(logs, canary) {
+				t.Errorf("%s, %s: the log says %s", p.name, name, logs)
+			}
+		}
+	}
+}
+
+// TestSanitizedModels: nor does the list of models tell whose they are.
+func TestSanitizedModels(t *testing.T) {
+	t.Parallel()
+	for name, reply := range map[string]fakeupstream.Reply{
+		"a list":  fakeupstream.JSON(200, `{"object":"list","data":[{"id":"m","object":"model","owned_by":"org-acme","acme":1}]}`),
+		"a death": fakeupstream.JSON(500, `{"error":{"message":"Acme GmbH node 7"}}`),
+	} {
+		_, base := startTarget(t, func(*fakeupstream.Exchange) fakeupstream.Reply { return reply })
+		for _, p := range protocols {
+			g := startOver(t, base, p.driver, strict)
+			resp, body := g.send(t, "GET", "/v1/models", "")
+			if strings.Contains(strings.ToLower(body), "acme") || (resp.StatusCode == 200) != (name == "a list") {
+				t.Errorf("%s, %s: got %d %s", p.name, name, resp.StatusCode, body)
+			}
+			if name == "a list" && !strings.Contains(body, `"id":"m"`) {
+				t.Errorf("%s: %s", p.name, body)
+			}
 		}
 	}
 }

@@ -103,6 +103,25 @@ func AnswerError(resp *http.Response, client http.Header) error {
 	return StatusError(resp, body)
 }
 
+// Redacted returns the failure that an upstream told of inside its answer, without
+// the credential that the answer's request was sent with, should it quote it.
+func Redacted(err error, resp *http.Response) error {
+	if c, ok := err.(*Costly); ok {
+		return &Costly{Err: Redacted(c.Err, resp), Usage: c.Usage}
+	}
+	e, ok := err.(*responses.Error)
+	if !ok || resp == nil {
+		return err
+	}
+	message := string(redact([]byte(e.Message), resp.Request))
+	if message == e.Message {
+		return err
+	}
+	clean := *e
+	clean.Message = message
+	return &clean
+}
+
 // leastSecret is the shortest credential that is looked for: a shorter one is a
 // placeholder, and part of other words.
 const leastSecret = 6

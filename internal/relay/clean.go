@@ -5,7 +5,6 @@ import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"io"
-	"strings"
 
 	"github.com/antiphon-dev/antiphon/internal/sse"
 	"github.com/antiphon-dev/antiphon/responses"
@@ -90,8 +89,15 @@ var errUnreadable = responses.UpstreamErrorf(responses.CodeUpstream, "The upstre
 
 // Whole returns a whole answer with published members only, and the client's name
 // of the model. One that is no such answer, or that is an error although its status
-// says success, is an error.
-func (a *API) Whole(body []byte, rename Rename) ([]byte, error) {
+// says success, is an error, which may have the upstream's words.
+func (a *API) Whole(body []byte, rename Rename) ([]byte, *Seen, error) {
+	seen := new(Seen)
+	clean, err := a.cleanAnswer(body, rename, seen)
+	return clean, seen, err
+}
+
+// cleanAnswer cleans an answer or a frame of one, and notes what it cost.
+func (a *API) cleanAnswer(body []byte, rename Rename, seen *Seen) ([]byte, error) {
 	var answer struct {
 		Error jsontext.Value `json:"error"`
 	}
@@ -101,6 +107,7 @@ func (a *API) Whole(body []byte, rename Rename) ([]byte, error) {
 	case answer.Error != nil && answer.Error.Kind() != 'n':
 		return nil, failed(answer.Error)
 	}
+	seen.cost(body)
 	clean := a.answer.clean(body)
 	if renamed, ok := rename.Object(clean); ok {
 		clean = renamed
@@ -108,17 +115,21 @@ func (a *API) Whole(body []byte, rename Rename) ([]byte, error) {
 	return clean, nil
 }
 
-// failed is what an upstream said of its failure, inside a success.
-func failed(said jsontext.Value) error {
-	const most = 200
-	text := strings.ToValidUTF8(string(said[:min(len(said), most)]), "")
-	return errUnreadable.WithCause(&saidError{text})
+// cost notes what an answer says that it cost, if it says so in numbers.
+func (s *Seen) cost(answer []byte) {
+	var a struct {
+		Usage *responses.Usage `json:"usage"`
+	}
+	if bytes.Contains(answer, []byte(`"total_tokens"`)) && json.Unmarshal(answer, &a, lookOnly) == nil && a.Usage != nil {
+		s.Usage = a.Usage
+	}
 }
 
-// saidError is an upstream's own words.
-type saidError struct{ text string }
-
-func (e *saidError) Error() string { return "the upstream says " + e.text }
+// failed is what an upstream said of its failure, inside a success, in its words.
+func failed(said jsontext.Value) error {
+	const most = 200
+	return responses.UpstreamErrorf(responses.CodeUpstream, "The upstream says %q.", said[:min(len(said), most)])
+}
 
 // Stream copies an event stream frame by frame as [API.Whole] does an answer. A
 // frame that cannot be passed on ends it: the client gets our words for it.
@@ -132,7 +143,7 @@ func (a *API) Stream(dst io.Writer, flush func() error, src io.Reader, rename Re
 		if string(frame.Data) == "[DONE]" {
 			return seen, out.Done()
 		}
-		clean, err := a.Whole(frame.Data, rename)
+		clean, err := a.cleanAnswer(frame.Data, rename, seen)
 		if err != nil {
 			body, _ := json.Marshal(map[string]*responses.ErrorBody{"error": errUnreadable.Body()}) // it is strings
 			_ = out.WriteFrame("", body)                                                            // the client may be gone

@@ -43,6 +43,22 @@ func TestCleanRequest(t *testing.T) {
 	}
 }
 
+// TestCleanAnswer: what an answer cost is noticed, whole or streamed, and its usage
+// is not what breaks it.
+func TestCleanAnswer(t *testing.T) {
+	t.Parallel()
+	const answer = `{"model":"big","usage":{"total_tokens":7,"acme":1}}`
+	clean, seen, err := relay.ChatCompletions.Whole([]byte(answer), relay.Rename{From: "big", To: "fast"})
+	if err != nil || string(clean) != `{"model":"fast","usage":{"total_tokens":7}}` || seen.Usage == nil || seen.Usage.TotalTokens != 7 {
+		t.Errorf("%s %+v %v", clean, seen, err)
+	}
+	var out bytes.Buffer
+	seen, err = relay.ChatCompletions.Stream(&out, noFlush, strings.NewReader("data: "+answer+"\n\ndata: {}\n\ndata: [DONE]\n\n"), relay.Rename{})
+	if err != nil || seen.Usage == nil || seen.Usage.TotalTokens != 7 || seen.Frames != 3 || !strings.HasSuffix(out.String(), "data: {}\n\ndata: [DONE]\n\n") {
+		t.Errorf("%s %+v %v", out.String(), seen, err)
+	}
+}
+
 // FuzzClean: whatever an upstream sends, what passes is JSON without what is not
 // published, and cleaning it again changes nothing.
 func FuzzClean(f *testing.F) {
@@ -52,14 +68,14 @@ func FuzzClean(f *testing.F) {
 	f.Add([]byte(`[`))
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		for _, api := range []*relay.API{relay.ChatCompletions, relay.Embeddings} {
-			clean, err := api.Whole(answer, relay.Rename{})
+			clean, _, err := api.Whole(answer, relay.Rename{})
 			if err != nil {
 				continue
 			}
 			if !jsontext.Value(clean).IsValid() {
 				t.Fatalf("%s became %s", answer, clean)
 			}
-			if again, err := api.Whole(clean, relay.Rename{}); err != nil || !bytes.Equal(again, clean) {
+			if again, _, err := api.Whole(clean, relay.Rename{}); err != nil || !bytes.Equal(again, clean) {
 				t.Fatalf("%s became %s, %v", clean, again, err)
 			}
 		}

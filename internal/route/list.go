@@ -103,6 +103,12 @@ func (r *Router) offered(ctx context.Context) (map[string][]upstream.Model, erro
 		}
 		wg.Go(func() {
 			models, err := lister.Models(ctx)
+			if r.settings[name].Sanitize {
+				err = upstream.Public(err)
+				for i := range models {
+					models[i].OwnedBy = "" // its word for an account
+				}
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {

@@ -49,6 +49,7 @@ type Options struct {
 // concurrent use.
 type Router struct {
 	upstreams map[string]upstream.Driver
+	settings  map[string]Upstream
 	models    map[string]Model
 	names     names
 	only      *pool // where every name goes if none is configured
@@ -70,6 +71,7 @@ func New(drivers map[string]upstream.Driver, models map[string]Model, opts *Opti
 	}
 	r := &Router{
 		upstreams: make(map[string]upstream.Driver, len(drivers)),
+		settings:  opts.Upstreams,
 		models:    models,
 		names:     names{exact: map[string]*pool{}, prefixes: map[string]*pool{}},
 		states:    map[stateKey]*state{},

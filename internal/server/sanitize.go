@@ -28,20 +28,22 @@ func (s *Server) passClean(x *exchange, answer *route.Relayed, path string, rena
 		x.WriteHeader(answer.StatusCode)
 		out := newClientStream(x, s.opts.WriteTimeout)
 		seen, err := api.Stream(out, out.rc.Flush, answer.Body, rename)
+		err = upstream.Redacted(err, answer.Response)
 		x.noteRelayed(path, seen, err)
 		x.cutUnless(err == nil)
 		return nil
 	}
 	buf := answers.Get().(*bytes.Buffer)
 	defer putAnswer(buf)
-	var body []byte
+	body, seen := []byte(nil), new(relay.Seen)
 	err := x.readAnswer(buf, answer)
 	if err == nil {
-		body, err = api.Whole(buf.Bytes(), rename)
+		body, seen, err = api.Whole(buf.Bytes(), rename)
+		err = upstream.Redacted(err, answer.Response)
 	}
 	if err == nil {
 		err = x.writeJSON(answer.StatusCode, body)
 	}
-	x.noteRelayed(path, new(relay.Seen), err)
+	x.noteRelayed(path, seen, err)
 	return upstream.Public(err)
 }

@@ -104,7 +104,7 @@ func (d *driver) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, 
 	if (t.Returns || t.Request.Includes(responses.IncludeEncryptedReasoning)) && d.opts.Sealer != nil {
 		dec.out.EncryptReasoning(func(text string) string { return d.opts.sealReasoning(t.Owner, dec.field, text) })
 	}
-	s := &stream{ctx: ctx, cancel: cancel, body: resp.Body, dec: dec}
+	s := &stream{ctx: ctx, cancel: cancel, resp: resp, body: resp.Body, dec: dec}
 	events := s.whole
 	if upstream.Streams(resp) {
 		events, dec.skipMalformed = s.frames, d.opts.SkipMalformed

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"time"
 
 	"github.com/antiphon-dev/antiphon/internal/sse"
@@ -31,6 +32,7 @@ var doneMark = []byte("[DONE]")
 type stream struct {
 	ctx    context.Context // of the request; reads of body fail once it is done
 	cancel context.CancelCauseFunc
+	resp   *http.Response
 	body   io.Reader
 	dec    *decoder
 
@@ -77,9 +79,12 @@ func (s *stream) frames(yield func(responses.Event, error) bool) {
 // push decodes one frame.
 func (s *stream) push(frame sse.Event) error {
 	if frame.Type == "error" {
-		return frameError(frame.Data)
+		return upstream.Redacted(frameError(frame.Data), s.resp)
 	}
-	return s.dec.Push(frame.Data)
+	if err := s.dec.Push(frame.Data); err != nil {
+		return upstream.Redacted(err, s.resp)
+	}
+	return nil
 }
 
 // whole yields the events of an answer that is one JSON object.
@@ -93,7 +98,7 @@ func (s *stream) whole(yield func(responses.Event, error) bool) {
 		yield(responses.Event{}, responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's answer is larger than %d bytes.", maxWhole))
 		return
 	}
-	err = s.dec.Push(body)
+	err = s.push(sse.Event{Data: body})
 	if !s.hand(yield) {
 		return
 	}

@@ -213,7 +213,7 @@ func (s *stream) events() iter.Seq2[responses.Event, error] {
 			read = s.readStream
 		}
 		if err := read(yield); err != nil {
-			yield(responses.Event{}, err)
+			yield(responses.Event{}, upstream.Redacted(err, s.resp))
 		}
 		if s.decoder.Ended() {
 			s.drain()
