@@ -19,7 +19,7 @@ import (
 
 // TestSurvivesARestart: while Redis is down, every call says so, and soon; after
 // it has come back, which forgets the scripts, what was acknowledged is there (R41,
-// R60).
+// R63).
 func TestSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -66,7 +66,7 @@ func TestSurvivesARestart(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestSaysSoon: a Redis that hangs, or that is full, does not hold up a caller (R60).
+// TestSaysSoon: a Redis that hangs, or that is full, does not hold up a caller (R63).
 func TestSaysSoon(t *testing.T) {
 	t.Parallel()
 	t.Run("Hanging", func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestChainIsOneRoundTrip(t *testing.T) {
 	}
 }
 
-// TestAdvises: who runs a Redis that loses things is told (R60).
+// TestAdvises: who runs a Redis that loses things is told (R63).
 func TestAdvises(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -22,7 +22,7 @@ import (
 )
 
 // TestURLMistakes: what is wrong with a URL is said before anything is dialled, and
-// without the password in it (R71).
+// without the password in it (R41).
 func TestURLMistakes(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ url, want string }{
@@ -49,7 +49,7 @@ func TestURLMistakes(t *testing.T) {
 }
 
 // TestCredentials: user and password are those of the URL, and a user who may do
-// no more than it takes is enough (R71).
+// no more than it takes is enough (R41).
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--requirepass", "other", "--user", "gateway", "on", ">pass", "~mine:*", "+@read", "+@write", "+@scripting", "+@connection")
@@ -70,7 +70,7 @@ func TestCredentials(t *testing.T) {
 }
 
 // TestTLS: rediss:// speaks TLS, and believes only a certificate that it can check,
-// unless it is told to (R71).
+// unless it is told to (R41).
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
