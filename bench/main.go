@@ -55,6 +55,7 @@ var measurements = []measurement{
 	{"million", "very long answers and very long lines", true, measureMillion},
 	{"stall", "readers that stop reading", true, measureStall},
 	{"relay", "answers that pass as they came, against a bare reverse proxy and nginx", false, measureRelay},
+	{"redis", "responses and chains in Redis, against redis-benchmark", false, measureRedis},
 	{"ttft", "time to the first token, over the direct call", false, measureFirstToken},
 }
 

@@ -144,17 +144,23 @@ func texts(m rueidis.RedisMessage) ([]string, error) {
 	}
 	out := make([]string, len(elements))
 	for i := range elements {
-		if elements[i].IsNil() {
-			continue
-		}
-		if elements[i].IsInt64() {
-			n, _ := elements[i].ToInt64()
-			out[i] = strconv.FormatInt(n, 10)
-			continue
-		}
-		if out[i], err = elements[i].ToString(); err != nil {
-			return nil, fmt.Errorf("%w: %w", errBroken, err)
-		}
+		out[i] = text(&elements[i])
 	}
 	return out, nil
+}
+
+// text is a string or a number; "" if it is missing.
+func text(m *rueidis.RedisMessage) string {
+	if m.IsInt64() {
+		n, _ := m.ToInt64()
+		return strconv.FormatInt(n, 10)
+	}
+	s, _ := m.ToString()
+	return s
+}
+
+// body is a string that is not copied; nil if it is missing.
+func body(m *rueidis.RedisMessage) store.Body {
+	b, _ := m.AsBytes()
+	return b
 }

@@ -171,20 +171,20 @@ func (s *Store) Chain(ctx context.Context, owner, id string, caps store.Caps) ([
 	if err != nil {
 		return nil, err
 	}
-	v, err := texts(m)
-	if err != nil {
-		return nil, err
+	v, err := m.ToArray()
+	if err != nil || len(v) == 0 || len(v)%6 != 0 {
+		return nil, errors.Join(errBroken, err)
 	}
 	chain := make([]store.Segment, 0, len(v)/6)
 	items := -1
-	for ; len(v) >= 6; v = v[6:] {
-		at, err := parsePlace(v[2])
+	for ; len(v) > 0; v = v[6:] {
+		at, err := parsePlace(text(&v[2]))
 		if err != nil {
 			return nil, err
 		}
 		chain = append(chain, store.Segment{
-			ID: v[0], Status: responses.Status(v[1]), Depth: at.depth, Oldest: at.oldest, Items: items,
-			Context: store.Body(v[3]), Input: store.Body(v[4]), Output: store.Body(v[5]),
+			ID: text(&v[0]), Status: responses.Status(text(&v[1])), Depth: at.depth, Oldest: at.oldest, Items: items,
+			Context: body(&v[3]), Input: body(&v[4]), Output: body(&v[5]),
 		})
 		items = at.items
 	}
