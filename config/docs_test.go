@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +69,9 @@ func (g *grammar) choices(typ reflect.Type) string {
 func defaultOf(owner reflect.Type, f reflect.StructField) string {
 	if required[owner.Name()+"."+f.Name] {
 		return "required"
+	}
+	if keys := either[owner.Name()]; slices.Contains(keys, f.Tag.Get("yaml")) {
+		return "one of `" + strings.Join(keys, "`, `") + "`"
 	}
 	if text := f.Tag.Get("default"); text != "" {
 		return "`" + text + "`"

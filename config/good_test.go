@@ -62,8 +62,12 @@ var fullUpstreams = map[string]config.Upstream{
 		Protocol: config.ProtocolResponses, URL: "https://api.openai.com/v1/", APIKey: "sk-openai", Auth: config.AuthBearer,
 		Headers: map[string]config.Secret{"OpenAI-Organization": "org-acme"}, OnMalformed: config.MalformedFail,
 	},
-	"pool":   {URL: "https://llm.example/v1", APIKeys: []config.Secret{"sk-file", "k-2"}, Auth: "header X-Key", OnMalformed: config.MalformedFail},
-	"azure":  {URL: "https://x.openai.azure.com/openai/v1", APIKey: "az-1", Auth: config.AuthAzure, OnMalformed: config.MalformedFail},
+	"pool":  {URL: "https://llm.example/v1", APIKeys: []config.Secret{"sk-file", "k-2"}, Auth: "header X-Key", OnMalformed: config.MalformedFail},
+	"azure": {URL: "https://x.openai.azure.com/openai/v1", APIKey: "az-1", Auth: config.AuthAzure, OnMalformed: config.MalformedFail},
+	"codex": {
+		Protocol: config.ProtocolCodex, Command: []string{"codex", "app-server", "-c", `model_provider="lab"`}, APIKey: "sk-openai",
+		Logins: []string{"/srv/codex"}, Env: map[string]config.Secret{"LAB_KEY": "az-1"}, Degrade: true, OnMalformed: config.MalformedFail,
+	},
 	"guests": {URL: "https://llm.example/openai/v1", Auth: config.AuthNone, OnMalformed: config.MalformedFail, Relay: new(false), Sanitize: true},
 }
 

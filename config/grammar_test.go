@@ -29,9 +29,12 @@ type choice struct{ value, meaning string }
 
 // required are the keys that a file must have.
 var required = map[string]bool{
-	"Config.Upstreams": true, "Upstream.URL": true, "Target.Upstream": true, "Key.Name": true,
+	"Config.Upstreams": true, "Target.Upstream": true, "Key.Name": true,
 	"Rule.Match": true, "Rule.Model": true, "Match.LastUser": true,
 }
+
+// either are keys of which a mapping must have one.
+var either = map[string][]string{"Upstream": {"url", "command"}}
 
 // readGrammar reads the package's source.
 func readGrammar(t *testing.T) *grammar {

@@ -7,7 +7,6 @@ import "slices"
 // one is refused, where ignoring it would promise what is not done.
 var later = []string{
 	"tools",
-	"upstreams.*.command",
 	"upstreams.*.state",
 }
 

@@ -32,7 +32,7 @@ func (c *Config) effective() Config {
 	for name, u := range c.Upstreams {
 		fillDefaults(reflect.ValueOf(&u).Elem())
 		switch {
-		case u.Auth != "":
+		case u.Auth != "" || u.Protocol == ProtocolCodex:
 		case len(u.Keys()) > 0:
 			u.Auth = AuthBearer
 		default:

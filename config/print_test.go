@@ -60,7 +60,11 @@ func TestPrintIsRead(t *testing.T) {
 	want.Listen, want.Auth.Keys, want.SealKeys = config.DefaultListen, nil, nil
 	want.Admin = config.Admin{Listen: "127.0.0.1:4101", PProf: true}
 	for name, u := range want.Upstreams {
-		want.Upstreams[name] = config.Upstream{Protocol: u.Protocol, URL: u.URL, Auth: config.AuthNone, OnMalformed: u.OnMalformed}
+		plain := config.Upstream{Protocol: u.Protocol, URL: u.URL, OnMalformed: u.OnMalformed, Command: u.Command, Logins: u.Logins, Degrade: u.Degrade}
+		if u.Protocol != config.ProtocolCodex {
+			plain.Auth = config.AuthNone
+		}
+		want.Upstreams[name] = plain
 	}
 	want.Models["${HOME}"] = alone("local", "a ${HOME} of: its own")
 	m := alone("local", "${")

@@ -69,6 +69,13 @@ func (g *grammar) structure(t *testing.T, typ reflect.Type) object {
 	if len(must) > 0 {
 		schema["required"] = must
 	}
+	if keys := either[typ.Name()]; len(keys) > 0 {
+		var one []object
+		for _, key := range keys {
+			one = append(one, object{"required": []string{key}})
+		}
+		schema["anyOf"] = one
+	}
 	return schema
 }
 
@@ -179,7 +186,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"a misspelt key inside":  `upstreams: { a: { url: "http://h.test", ulr: x } }`,
 		"no url":                 `upstreams: { a: { protocol: chat } }`,
 		"a key of later":         upstream + "tools: {}",
-		"a protocol of later":    `upstreams: { a: { url: "http://h.test", protocol: codex } }`,
+		"a protocol of later":    `upstreams: { a: { url: "http://h.test", protocol: messages } }`,
 		"no way to authenticate": `upstreams: { a: { url: "http://h.test", auth: basic } }`,
 		"neither true nor false": `upstreams: { a: { url: "http://h.test", relay: maybe } }`,
 		"no duration":            upstream + "timeouts: { idle: 5 minutes }",

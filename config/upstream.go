@@ -15,8 +15,14 @@ type Upstream struct {
 	// Protocol is what the upstream speaks. Left out, it is asked at start.
 	Protocol Protocol `yaml:"protocol"`
 	// URL is the address below which the protocol's paths are, such as
-	// http://127.0.0.1:8000/v1. One that is only a host gets /v1.
+	// http://127.0.0.1:8000/v1. One that is only a host gets /v1. An upstream that is
+	// a program has a command instead.
 	URL string `yaml:"url"`
+	// Command is the program and its arguments, with protocol: codex, such as
+	// ["codex", "app-server"]; -c KEY=VALUE behind that sets what Codex calls its
+	// configuration. The program has a home of its own: your ~/.codex is not read but
+	// for the login in it.
+	Command []string `yaml:"command"`
 	// APIKey is the credential for the upstream.
 	APIKey Secret `yaml:"api_key"`
 	// APIKeys are several credentials, instead of api_key, that share the requests.
@@ -27,6 +33,18 @@ type Upstream struct {
 	Auth UpstreamAuth `yaml:"auth"`
 	// Headers are sent with every request to the upstream.
 	Headers map[string]Secret `yaml:"headers"`
+	// Logins are directories with a Codex login (auth.json), each of which gets a
+	// process of its own, with protocol: codex. Left out, and without a key, it is
+	// $CODEX_HOME or ~/.codex if there is a login.
+	Logins []string `yaml:"logins"`
+	// Env is the environment of the program, beside the few variables that are
+	// always passed on (PATH, language, certificates, proxies), with protocol: codex.
+	Env map[string]Secret `yaml:"env"`
+	// Degrade is whether a request is answered although the upstream has no place
+	// for something that it asks for, such as a temperature; what is lost is listed in
+	// the header Antiphon-Degraded. Otherwise such a request is refused by name. It
+	// is for protocol: codex; the other protocols say in their documents what they do.
+	Degrade bool `yaml:"degrade"`
 	// OnMalformed is what happens when the upstream sends a frame that cannot be
 	// read.
 	OnMalformed OnMalformed `yaml:"on_malformed" default:"fail"`
@@ -51,6 +69,7 @@ type Protocol string
 const (
 	ProtocolResponses Protocol = "responses" // the Responses API itself
 	ProtocolChat      Protocol = "chat"      // Chat Completions
+	ProtocolCodex     Protocol = "codex"     // the Codex app-server, a program
 )
 
 // UpstreamAuth says which credential an upstream gets, and how. Besides the
@@ -111,20 +130,17 @@ func (u Upstream) Keys() []Secret {
 
 func (u Upstream) check(p *problems, path, listen string) {
 	switch u.Protocol {
-	case "", ProtocolResponses, ProtocolChat:
-	case "messages", "codex":
-		p.addf(join(path, "protocol"), "%s is not in this build; use responses or chat", u.Protocol)
+	case "", ProtocolResponses, ProtocolChat, ProtocolCodex:
+	case "messages":
+		p.addf(join(path, "protocol"), "%s is not in this build; use responses, chat or codex", u.Protocol)
 	default:
-		p.addf(join(path, "protocol"), "%q is not a protocol; use responses or chat, or leave it out to have the upstream asked", u.Protocol)
+		p.addf(join(path, "protocol"), "%q is not a protocol; use responses, chat or codex, or leave it out to have the upstream asked", u.Protocol)
 	}
-	base, err := u.Base()
-	switch {
-	case err != nil:
-		p.addf(join(path, "url"), "%v", err)
-	case base.Host == listen:
-		p.addf(join(path, "url"), "is this gateway's own address; name the server behind it")
+	if u.Protocol == ProtocolCodex {
+		u.checkProgram(p, path)
+	} else {
+		u.checkServer(p, path, listen)
 	}
-	u.checkAuth(p, path)
 	u.checkKeys(p, path)
 	for _, h := range slices.Sorted(maps.Keys(u.Headers)) {
 		at := join(join(path, "headers"), h)
@@ -139,6 +155,20 @@ func (u Upstream) check(p *problems, path, listen string) {
 	default:
 		p.addf(join(path, "on_malformed"), "%q is not known; use fail or skip", u.OnMalformed)
 	}
+}
+
+// checkServer checks where an upstream is that is a server.
+func (u Upstream) checkServer(p *problems, path, listen string) {
+	if u.checkNoProgram(p, path) {
+		base, err := u.Base()
+		switch {
+		case err != nil:
+			p.addf(join(path, "url"), "%v", err)
+		case base.Host == listen:
+			p.addf(join(path, "url"), "is this gateway's own address; name the server behind it")
+		}
+	}
+	u.checkAuth(p, path)
 }
 
 func (u Upstream) checkAuth(p *problems, path string) {

@@ -153,17 +153,13 @@ func assemble(ctx context.Context, c *config.Config, opts *Options) (*antiphon.O
 func newDrivers(c *config.Config, r *Report, opts *Options, sealer upstream.Sealer) (map[string]upstream.Driver, error) {
 	drivers := make(map[string]upstream.Driver, len(r.Upstreams))
 	for _, u := range r.Upstreams {
-		e, err := endpoint(c.Upstreams[u.Name], opts.Client)
+		settings := c.Upstreams[u.Name]
+		settings.Protocol = u.Protocol
+		d, err := newDriver(u.Name, settings, opts, sealer)
 		if err != nil {
-			return nil, fmt.Errorf("upstream %s: %w", u.Name, err)
+			return nil, errors.Join(fmt.Errorf("upstream %s: %w", u.Name, err), closeAll(drivers))
 		}
-		if c.Upstreams[u.Name].Trusted {
-			e.Trace = opts.Telemetry.inject()
-		}
-		skip := c.Upstreams[u.Name].OnMalformed == config.MalformedSkip
-		if drivers[u.Name], err = newDriver(u.Name, u.Protocol, e, sealer, skip); err != nil {
-			return nil, fmt.Errorf("upstream %s: %w", u.Name, err)
-		}
+		drivers[u.Name] = d
 		if u.Engine != "" {
 			drivers[u.Name] = withWindows(drivers[u.Name], u.Models)
 		}
@@ -197,14 +193,29 @@ func newSealer(c *config.Config) (upstream.Sealer, error) {
 
 // newDriver is the switch from a protocol's name to its driver. A protocol
 // without compaction of its own gets ours.
-func newDriver(name string, p config.Protocol, e upstream.Endpoint, sealer upstream.Sealer, skipMalformed bool) (upstream.Driver, error) {
-	switch p {
-	case config.ProtocolResponses:
-		return native.New(e, &native.Options{SkipMalformed: skipMalformed}), nil
-	case config.ProtocolChat:
-		return upstream.Compacting(chat.New(e, &chat.Options{Name: name, Sealer: sealer, SkipMalformed: skipMalformed}), sealer), nil
+func newDriver(name string, u config.Upstream, opts *Options, sealer upstream.Sealer) (upstream.Driver, error) {
+	if u.Protocol == config.ProtocolCodex {
+		d, err := newCodex(u, opts.Logger)
+		if err != nil {
+			return nil, err
+		}
+		return upstream.Compacting(d, sealer), nil
 	}
-	return nil, fmt.Errorf("there is no driver for the protocol %q", p)
+	e, err := endpoint(u, opts.Client)
+	if err != nil {
+		return nil, err
+	}
+	if u.Trusted {
+		e.Trace = opts.Telemetry.inject()
+	}
+	skip := u.OnMalformed == config.MalformedSkip
+	switch u.Protocol {
+	case config.ProtocolResponses:
+		return native.New(e, &native.Options{SkipMalformed: skip}), nil
+	case config.ProtocolChat:
+		return upstream.Compacting(chat.New(e, &chat.Options{Name: name, Sealer: sealer, SkipMalformed: skip}), sealer), nil
+	}
+	return nil, fmt.Errorf("there is no driver for the protocol %q", u.Protocol)
 }
 
 // endpoint says how to reach an upstream.

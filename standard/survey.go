@@ -88,6 +88,9 @@ func (s *surveyor) survey(ctx context.Context, c *config.Config) []Upstream {
 // ask learns what can be learned of one upstream.
 func (s *surveyor) ask(ctx context.Context, name string, u config.Upstream) Upstream {
 	found := Upstream{Name: name, URL: u.URL, Protocol: u.Protocol, asked: u}
+	if u.Protocol == config.ProtocolCodex {
+		return s.askProgram(ctx, found, u)
+	}
 	e, err := endpoint(u, s.client)
 	if err != nil {
 		found.Err = err
@@ -101,7 +104,7 @@ func (s *surveyor) ask(ctx context.Context, name string, u config.Upstream) Upst
 	if u.Protocol == "" {
 		go func() { answered <- p.askResponses(ctx) }()
 	}
-	found.Models, err = listModels(ctx, cmp.Or(u.Protocol, config.ProtocolChat), e)
+	found.Models, err = listModels(ctx, u, s.client)
 	if err != nil {
 		found.Err = explain(ctx, err)
 	}
@@ -117,8 +120,9 @@ func (s *surveyor) ask(ctx context.Context, name string, u config.Upstream) Upst
 }
 
 // listModels asks for the models as the protocol's driver does.
-func listModels(ctx context.Context, p config.Protocol, e upstream.Endpoint) ([]upstream.Model, error) {
-	d, err := newDriver("", p, e, nil, false)
+func listModels(ctx context.Context, u config.Upstream, client *http.Client) ([]upstream.Model, error) {
+	u.Protocol = cmp.Or(u.Protocol, config.ProtocolChat)
+	d, err := newDriver("", u, &Options{Client: client}, nil)
 	if err != nil {
 		return nil, err
 	}
