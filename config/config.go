@@ -64,6 +64,8 @@ type Config struct {
 	Traces Traces `yaml:"traces"`
 	// Timeouts bound the life of a response. They are written like 90s, 5m or 1h.
 	Timeouts Timeouts `yaml:"timeouts"`
+	// Tools are what the gateway itself may run: MCP servers and HTTP endpoints.
+	Tools Tools `yaml:"tools"`
 	// SealKeys seal what clients carry for the gateway (encrypted_content): the
 	// current key first, then older ones that still open. Each is 32 bytes in
 	// base64, as from openssl rand -base64 32. Without any a key is made up at start,

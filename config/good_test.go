@@ -52,7 +52,35 @@ var goodFiles = map[string]func(c *config.Config){
 		c.OutputMode = config.OutputObsidian
 		c.State = config.State{Store: config.StoreMemory, Events: config.EventsInStore, Retention: 7 * 24 * time.Hour}
 		c.Timeouts = config.Timeouts{Hold: 5 * time.Second, FirstEvent: time.Minute, Idle: 90 * time.Second, Total: 2 * time.Hour, Drain: 30 * time.Second}
+		c.Tools = fullTools
 		c.SealKeys = []config.Secret{"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}
+	},
+}
+
+var fullTools = config.Tools{
+	MCP: []config.MCPServer{
+		{
+			Label: "files", Command: []string{"mcp-files", "--root", "/srv/docs"}, Env: map[string]config.Secret{"TOKEN": "acme"},
+			Approval: config.ApprovalNever, StandsFor: []string{"file_search"},
+		},
+		{
+			Label: "wiki", URL: "https://wiki.example/mcp", Headers: map[string]config.Secret{"Authorization": "Bearer acme"},
+			AllowedTools: []string{"read", "write"}, TrustedTools: []string{"read"}, Approval: config.ApprovalAlways,
+		},
+	},
+	HTTP: []config.HTTPTool{
+		{
+			Name: "get_weather", Description: "What the weather is.", URL: "https://weather.example/v1?q={city}", Method: "GET",
+			Parameters: jsontext.Value(`{"type":"object","properties":{"city":{"type":"string"}}}`), Approval: config.ApprovalNever,
+		},
+		{
+			Name: "note", URL: "https://notes.example/{id}", Method: "POST", Headers: map[string]config.Secret{"X-Key": "acme"},
+			Approval: config.ApprovalAlways, Override: true, StandsFor: []string{"web_search"},
+		},
+	},
+	Requests: config.ToolRequests{MCP: true, Allow: []string{"10.0.0.0/8", "wiki.internal:8443"}},
+	Limits: config.ToolLimits{
+		Rounds: 10, Calls: 20, Time: 5 * time.Minute, Tokens: 100000, Parallel: 2, CallTime: 10 * time.Second, OutputBytes: 4096,
 	},
 }
 

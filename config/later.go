@@ -6,7 +6,6 @@ import "slices"
 // for a name that the user chose. Their meaning is settled; so a file that uses
 // one is refused, where ignoring it would promise what is not done.
 var later = []string{
-	"tools",
 	"upstreams.*.state",
 }
 

@@ -66,6 +66,7 @@ func TestPrintIsRead(t *testing.T) {
 		}
 		want.Upstreams[name] = plain
 	}
+	want.Tools.MCP[0].Env, want.Tools.MCP[1].Headers, want.Tools.HTTP[1].Headers = nil, nil, nil
 	want.Models["${HOME}"] = alone("local", "a ${HOME} of: its own")
 	m := alone("local", "${")
 	m.Defaults = map[string]jsontext.Value{"prompt": jsontext.Value(`{"text":"a ${HOME}\n # b","n":[1e3,12345678901234567890123,null,"null","yes"]}`)}

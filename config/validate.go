@@ -33,6 +33,7 @@ func (c *Config) problems() problems {
 	c.State.check(&p)
 	c.Traces.check(&p)
 	c.Timeouts.check(&p)
+	c.Tools.check(&p)
 	for i, key := range c.SealKeys {
 		at := fmt.Sprintf("seal_keys[%d]", i)
 		if _, err := SealKey(key); err != nil {

@@ -64,7 +64,7 @@ func New(ctx context.Context, c *config.Config, opts *Options) (*antiphon.Gatewa
 		return nil, err
 	}
 	if o.Store, err = newStore(ctx, c, o.Logger); err != nil {
-		return nil, errors.Join(fmt.Errorf("state.store: %w", err), closeAll(o.Drivers))
+		return nil, errors.Join(fmt.Errorf("state.store: %w", err), closeAll(o))
 	}
 	g, err := opts.Telemetry.watch(o)
 	if err != nil && o.Store != nil {
@@ -81,16 +81,18 @@ func Reload(ctx context.Context, g *antiphon.Gateway, c *config.Config, opts *Op
 		return err
 	}
 	if ctx.Err() != nil { // what was not learned in time would look like it is not there
-		return errors.Join(context.Cause(ctx), closeAll(o.Drivers))
+		return errors.Join(context.Cause(ctx), closeAll(o))
 	}
 	if err := g.Reload(o); err != nil {
-		return errors.Join(err, closeAll(o.Drivers))
+		return errors.Join(err, closeAll(o))
 	}
 	return nil
 }
 
-func closeAll(drivers map[string]upstream.Driver) (err error) {
-	for _, d := range drivers {
+// closeAll closes what no gateway took over.
+func closeAll(o *antiphon.Options) error {
+	err := closeTools(o.Tools)
+	for _, d := range o.Drivers {
 		err = errors.Join(err, d.Close())
 	}
 	return err
@@ -130,7 +132,13 @@ func assemble(ctx context.Context, c *config.Config, opts *Options) (*antiphon.O
 	if err != nil {
 		return nil, err
 	}
+	tools, err := newTools(c, opts.Logger)
+	if err != nil {
+		return nil, errors.Join(err, closeAll(&antiphon.Options{Drivers: drivers}))
+	}
 	return &antiphon.Options{
+		Tools:          tools,
+		ToolLimits:     toolLimitsOf(c),
 		Mode:           antiphon.Mode(c.Mode),
 		Drivers:        drivers,
 		Upstreams:      upstreamsOf(c),
