@@ -1,10 +1,10 @@
 // Command embed is a program with a Responses API inside: the gateway is mounted
-// beside the program's own pages, asks the program who is calling, and answers
-// from a driver that the program wrote itself.
+// beside the program's own pages, asks the program who is calling, answers from a
+// driver that the program wrote itself, and runs a tool of the program.
 //
 //	go run ./examples/embed
 //
-// It prints a request to try. docs/embedding.md explains the parts.
+// It prints requests to try. docs/embedding.md explains the parts.
 package main
 
 import (
@@ -21,6 +21,7 @@ import (
 
 	"github.com/antiphon-dev/antiphon"
 	"github.com/antiphon-dev/antiphon/store/memstore"
+	"github.com/antiphon-dev/antiphon/tool"
 	"github.com/antiphon-dev/antiphon/upstream"
 )
 
@@ -36,10 +37,15 @@ func main() {
 // run serves on addr until ctx ends.
 func run(ctx context.Context, addr string) error {
 	users := newUsers()
+	tools, err := tool.Functions(users.roster())
+	if err != nil {
+		return err
+	}
 	gw, err := antiphon.New(&antiphon.Options{
 		Drivers:      map[string]upstream.Driver{"shout": shout{pause: 100 * time.Millisecond}},
 		Models:       map[string]antiphon.Model{"shout": antiphon.ModelAt("shout", "")},
 		Authenticate: users.authenticate,
+		Tools:        []tool.Executor{tools},
 		Log:          memstore.NewWindow(nil),
 	})
 	if err != nil {
@@ -50,7 +56,12 @@ func run(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("curl -N http://%s/ai/v1/responses -H 'Authorization: Bearer %s' --json '{\"model\":\"shout\",\"input\":\"good morning\",\"stream\":true}'\n", l.Addr(), users.token("ada"))
+	for _, body := range []string{
+		`{"model":"shout","input":"good morning","stream":true}`,
+		`{"model":"shout","input":"team-a","stream":true,"tools":[{"type":"function","name":"roster"}]}`,
+	} {
+		fmt.Printf("curl -N http://%s/ai/v1/responses -H 'Authorization: Bearer %s' --json '%s'\n", l.Addr(), users.token("ada"), body)
+	}
 	return serve(ctx, l, newMux(gw))
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/antiphon-dev/antiphon"
 	"github.com/antiphon-dev/antiphon/store/memstore"
+	"github.com/antiphon-dev/antiphon/tool"
 	"github.com/antiphon-dev/antiphon/upstream"
 )
 
@@ -17,8 +18,13 @@ import (
 // ends with the test, and must end well.
 func start(t *testing.T, u *users) string {
 	t.Helper()
+	tools, err := tool.Functions(u.roster())
+	if err != nil {
+		t.Fatal(err)
+	}
 	gw, err := antiphon.New(&antiphon.Options{
 		Drivers: map[string]upstream.Driver{"shout": shout{}}, Authenticate: u.authenticate, Log: memstore.NewWindow(nil),
+		Tools: []tool.Executor{tools},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +61,10 @@ func TestProgram(t *testing.T) {
 	}{
 		"streams":       {u.token("ada"), `{"model":"m","input":"good morning","stream":true}`, 200, `"text":"GOOD MORNING"`},
 		"answers":       {u.token("bob"), `{"model":"m","input":"hi"}`, 200, `"text":"HI"`},
-		"cannot do":     {u.token("ada"), `{"model":"m","input":"hi","tools":[{"type":"function","name":"f"}]}`, 400, `"param":"tools"`},
+		"calls":         {u.token("ada"), `{"model":"m","input":"hi","tools":[{"type":"function","name":"f"}]}`, 200, `"type":"function_call"`},
+		"runs":          {u.token("ada"), `{"model":"m","input":"team-a","tools":[{"type":"function","name":"roster"}]}`, 200, `"text":"ADA"`},
+		"tells why not": {u.token("bob"), `{"model":"m","input":"team-a","tools":[{"type":"function","name":"roster"}]}`, 200, "ERROR: ONLY TEAM-A ITSELF MAY ASK"},
+		"cannot do":     {u.token("ada"), `{"model":"m","input":"hi","tools":[{"type":"web_search"}]}`, 400, `"param":"tools[0]"`},
 		"no token":      {"", `{"model":"m","input":"hi"}`, 401, "invalid_api_key"},
 		"forged":        {forged, `{"model":"m","input":"hi"}`, 401, "invalid_api_key"},
 		"unknown user":  {u.token("eve"), `{"model":"m","input":"hi"}`, 401, "invalid_api_key"},

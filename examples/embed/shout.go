@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json/v2"
+	"fmt"
 	"strings"
 	"time"
 
@@ -9,7 +11,9 @@ import (
 	"github.com/antiphon-dev/antiphon/upstream"
 )
 
-// shout is a driver whose model says what the user said, louder and word by word.
+// shout is a driver whose model says what the user said, louder and word by word. If
+// it has a function, it calls that with the user's words first, and says what came of
+// it.
 type shout struct {
 	pause time.Duration // between two words
 }
@@ -18,19 +22,44 @@ var _ upstream.Driver = shout{}
 
 // Open refuses what the model cannot do, before anything is sent.
 func (s shout) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, error) {
-	if len(t.Request.Tools) > 0 {
-		return nil, responses.Unsupported("tools", "This model only shouts.")
-	}
-	var words []string
+	var said string
+	called := false
 	for _, item := range t.Request.Input.Items {
-		if msg, ok := item.(*responses.Message); ok && msg.Role == responses.RoleUser {
-			words = strings.Fields(strings.ToUpper(msg.Content.Text()))
+		switch it := item.(type) {
+		case *responses.Message:
+			if it.Role == responses.RoleUser {
+				said, called = it.Content.Text(), false
+			}
+		case *responses.FunctionCallOutput:
+			said, called = it.Output.Text(), true
 		}
 	}
-	return &upstream.Stream{
-		Events: func(yield func(responses.Event, error) bool) { s.say(ctx, words, yield) },
-		Close:  func() error { return nil },
-	}, nil
+	events := func(yield func(responses.Event, error) bool) {
+		s.say(ctx, strings.Fields(strings.ToUpper(said)), yield)
+	}
+	for i, entry := range t.Request.Tools {
+		f, ok := entry.(*responses.FunctionTool)
+		if !ok {
+			return nil, responses.Unsupported(fmt.Sprintf("tools[%d]", i), "This model only shouts, and calls functions.")
+		}
+		if !called {
+			events = func(yield func(responses.Event, error) bool) { call(f.Name, said, yield) }
+		}
+	}
+	return &upstream.Stream{Events: events, Close: func() error { return nil }}, nil
+}
+
+// call yields a call of a function of teams.
+func call(name, team string, yield func(responses.Event, error) bool) {
+	c := responses.NewComposer(0, time.Now)
+	arguments, _ := json.Marshal(map[string]string{"team": team}) // text can be encoded
+	c.FunctionCall("", name).Arguments(string(arguments))
+	c.End(&responses.TurnEnd{Status: responses.StatusCompleted})
+	for _, ev := range c.Take() {
+		if !yield(ev, nil) {
+			return
+		}
+	}
 }
 
 // say yields the words as they come. The composer makes legal events of them.

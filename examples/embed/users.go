@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/antiphon-dev/antiphon"
@@ -40,4 +41,16 @@ func (u *users) authenticate(r *http.Request) (*antiphon.Caller, error) {
 		Tenant: tenant,
 		Limits: antiphon.KeyLimits{RequestsPerMinute: 600, Concurrent: 2},
 	}, nil
+}
+
+// members are the users of a team.
+func (u *users) members(team string) []string {
+	var names []string
+	for name, tenant := range u.tenants {
+		if tenant == team {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
