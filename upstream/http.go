@@ -152,6 +152,7 @@ func (e *Endpoint) send(req *http.Request, client http.Header) (*http.Response, 
 	if err != nil {
 		return nil, connectError(req.Context(), err)
 	}
+	e.redactAnswer(resp, req.Header)
 	return resp, nil
 }
 

@@ -1,13 +1,11 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"iter"
 	"net/http"
-	"strings"
 
 	"github.com/antiphon-dev/antiphon/responses"
 )
@@ -120,33 +118,4 @@ func Redacted(err error, resp *http.Response) error {
 	clean := *e
 	clean.Message = message
 	return &clean
-}
-
-// leastSecret is the shortest credential that is looked for: a shorter one is a
-// placeholder, and part of other words.
-const leastSecret = 6
-
-// redact takes the credentials with which a request was sent out of the answer to
-// it: an upstream that quotes them must not put them into our log.
-func redact(body []byte, sent *http.Request) []byte {
-	if sent == nil {
-		return body
-	}
-	for name, values := range sent.Header {
-		if !isCredential(name) {
-			continue
-		}
-		for _, v := range values {
-			_, bare, spaced := strings.Cut(v, " ")
-			if !spaced {
-				bare = v
-			}
-			for _, secret := range []string{v, bare} {
-				if len(secret) >= leastSecret {
-					body = bytes.ReplaceAll(body, []byte(secret), []byte("[redacted]"))
-				}
-			}
-		}
-	}
-	return body
 }
