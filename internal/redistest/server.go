@@ -10,6 +10,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,6 +37,22 @@ type Server struct {
 // Where there is no redis-server, the test is skipped, but fails with CI set.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
+	return start(t, nil, args)
+}
+
+// StartSentinel runs a Sentinel with the given lines of configuration.
+func StartSentinel(t testing.TB, lines ...string) *Server {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "sentinel.conf") // it writes to it
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return start(t, []string{file, "--sentinel"}, nil)
+}
+
+// start runs a server with arguments before and after those that all have.
+func start(t testing.TB, before, after []string) *Server {
+	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatalf("redis-server is not installed: %v", err)
@@ -48,7 +66,8 @@ func Start(t testing.TB, args ...string) *Server {
 	for range 3 { // somebody else may take the port before the server does
 		s.Addr = freeAddr(t)
 		host, port, _ := net.SplitHostPort(s.Addr)
-		s.args = append([]string{"--bind", host, "--port", port, "--dir", dir, "--save", "", "--daemonize", "no"}, args...)
+		common := []string{"--bind", host, "--port", port, "--dir", dir, "--save", "", "--daemonize", "no"}
+		s.args = slices.Concat(before, common, after)
 		if err = s.run(); err == nil {
 			return s
 		}
@@ -161,10 +180,11 @@ func (s *Server) ask(command string) (string, error) {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(5 * time.Second))
-	if _, err := conn.Write([]byte(command + "\r\nQUIT\r\n")); err != nil {
+	if _, err := conn.Write([]byte(command + "\r\n")); err != nil {
 		return "", err
 	}
+	conn.(*net.TCPConn).CloseWrite() // nothing more comes, so Redis hangs up after the answer
 	var answer bytes.Buffer
 	_, err = answer.ReadFrom(conn)
-	return strings.TrimSuffix(answer.String(), "+OK\r\n"), err
+	return answer.String(), err
 }

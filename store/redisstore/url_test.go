@@ -116,3 +116,20 @@ func certificate(t *testing.T, certFile, keyFile string) {
 		}
 	}
 }
+
+// TestSentinel: a Sentinel is asked where the master is (R41).
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	host, port, _ := net.SplitHostPort(server.Addr)
+	sentinel := redistest.StartSentinel(t, "sentinel monitor mine "+host+" "+port+" 1")
+	s := open(t, "redis://"+sentinel.Addr+"/2?master_set=mine", nil)
+	defer s.Close()
+	create(t, s, record(1, nil))
+	if info := server.Do("INFO keyspace"); !strings.Contains(info, "db2:keys=") {
+		t.Errorf("the master has nothing in database 2: %s", info)
+	}
+	if _, err := redisstore.Open(t.Context(), "redis://"+sentinel.Addr+"?master_set=yours", nil); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a master that there is none of: %v", err)
+	}
+}
