@@ -264,6 +264,11 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("upstream status %d: %s", e.status, excerpt([]byte(e.said)))
 }
 
+// Is reports that the status is about the gateway's account.
+func (e *refusedError) Is(target error) bool {
+	return target == ErrAccount && accountTrouble(e.status, "", "")
+}
+
 // ReadFailure classifies an error while reading an answer that had begun.
 func ReadFailure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
@@ -358,6 +363,10 @@ func WireError(status int, typ, code, message string) *responses.Error {
 	}
 	return responses.UpstreamErrorf(c, "%s", message)
 }
+
+// ErrAccount is the cause of errors that say that an upstream does not know the
+// gateway's credential, does not let it, or wants to be paid.
+var ErrAccount = errors.New("upstream: the gateway's account was refused")
 
 // accountTrouble reports whether the upstream does not know the gateway, does not
 // let it, or wants to be paid. Not every upstream has a status for it, and a

@@ -105,12 +105,13 @@ func (r *Router) relayTo(ctx context.Context, c candidate, a Attempt, p *upstrea
 		return nil, again, c.public(err)
 	}
 	// The last failure passes as it came, and is a failure all the same.
-	var outcome error
-	if resp.StatusCode >= http.StatusInternalServerError {
-		outcome = upstream.StatusError(resp, nil)
+	var failed, outcome error
+	if resp.StatusCode >= http.StatusBadRequest {
+		failed = upstream.StatusError(resp, nil)
+		_, outcome = c.blame(failed)
 	}
 	verdict(outcome)
-	watch.ended(outcome == nil, outcome)
+	watch.ended(failed == nil, failed)
 	resp.Body = &placeHolder{resp.Body, sync.OnceFunc(end)}
 	return &Relayed{Response: resp, Upstream: c.Upstream, Model: a.Target, Sanitize: c.settings.Sanitize}, false, nil
 }

@@ -57,7 +57,7 @@ func newMetrics(version string) *metrics {
 	m.losses = m.counter("antiphon_losses_total", "Fields of requests that an upstream did not honour.", "upstream", "field")
 	m.broken = m.counter("antiphon_grammar_violations_total", "Answers of an upstream that broke the order of events. Relayed ones passed all the same; others failed.", "upstream", "relayed")
 
-	m.attempts = m.counter("antiphon_attempts_total", "Calls of upstreams by outcome: ok, or the code of the error.", "upstream", "outcome")
+	m.attempts = m.counter("antiphon_attempts_total", "Calls of upstreams by outcome: ok, account if the gateway's credential was refused, else the code of the error.", "upstream", "outcome")
 	m.attempted = m.histogram("antiphon_attempt_duration_seconds", "Time until an upstream began to answer, or failed before.", secondsBuckets, "upstream")
 	m.retries = m.counter("antiphon_retries_total", "Calls of an upstream after another call for the same request had failed.", "upstream")
 	m.failovers = m.counter("antiphon_failovers_total", "Requests that an upstream answered after others had failed.", "upstream")

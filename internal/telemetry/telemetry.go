@@ -236,7 +236,10 @@ func (t *Telemetry) AttemptEnded(ctx context.Context, a *route.Attempt) {
 	outcome := "ok"
 	if a.Err != nil {
 		outcome = string(responses.AsError(a.Err).Code)
-		if errors.Is(a.Err, upstream.ErrGrammar) {
+		switch {
+		case errors.Is(a.Err, upstream.ErrAccount):
+			outcome = "account"
+		case errors.Is(a.Err, upstream.ErrGrammar):
 			t.m.broken.WithLabelValues(a.Upstream, "false").Inc()
 		}
 	}
