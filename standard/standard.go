@@ -165,7 +165,7 @@ func newDrivers(c *config.Config, r *Report, opts *Options, sealer upstream.Seal
 		settings.Protocol = u.Protocol
 		d, err := newDriver(u.Name, settings, opts, sealer)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("upstream %s: %w", u.Name, err), closeAll(drivers))
+			return nil, errors.Join(fmt.Errorf("upstream %s: %w", u.Name, err), closeAll(&antiphon.Options{Drivers: drivers}))
 		}
 		drivers[u.Name] = d
 		if u.Engine != "" {
