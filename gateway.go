@@ -159,6 +159,10 @@ type Observer = engine.Observer
 // one too.
 type RequestObserver = server.Observer
 
+// IDObserver is told of ids of upstreams that keep their state, when there were too
+// many; an Observer may be one as well, if it is a [RequestObserver].
+type IDObserver = server.IDObserver
+
 // RequestEnd is what a [RequestObserver] is told.
 type RequestEnd = server.RequestEnd
 
@@ -290,8 +294,19 @@ func newGeneration(opts *Options, previous *route.Router) (*server.Generation, *
 		Observer:  attempts,
 		Now:       opts.Now,
 	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if router.KeepsState() && opts.TransformRequest != nil {
+		return nil, nil, errors.New("antiphon: Options.TransformRequest cannot change requests to an upstream that keeps its state: they pass as they came")
+	}
+	for i, r := range opts.Rules {
+		if router.Remembers(r.Model) {
+			return nil, nil, fmt.Errorf("antiphon: Options.Rules[%d]: the upstreams of %q keep their state, and what a rule sends on is remembered by the gateway", i, r.Model)
+		}
+	}
 	gen.Router = router
-	return gen, router, err
+	return gen, router, nil
 }
 
 // upstreamsOf is how the upstreams are treated.

@@ -42,6 +42,7 @@ var goodFiles = map[string]func(c *config.Config){
 			"gpt-4o":   alone("openai", ""),
 			"qwen3:8b": alone("local", ""),
 			"gpt-*":    alone("openai", ""),
+			"kept":     alone("keeper", ""),
 			"openai/*": alone("openai", "*"),
 			"fast":     fast,
 		}
@@ -95,6 +96,10 @@ var fullUpstreams = map[string]config.Upstream{
 	"codex": {
 		Protocol: config.ProtocolCodex, Command: []string{"codex", "app-server", "-c", `model_provider="lab"`}, APIKey: "sk-openai",
 		Logins: []string{"/srv/codex"}, Env: map[string]config.Secret{"LAB_KEY": "az-1"}, Degrade: true, OnMalformed: config.MalformedFail,
+	},
+	"keeper": {
+		Protocol: config.ProtocolResponses, URL: "https://keeper.example/v1", APIKeys: []config.Secret{"kk-1", "kk-2"},
+		State: config.KeptByUpstream, OnMalformed: config.MalformedFail,
 	},
 	"guests": {URL: "https://llm.example/openai/v1", Auth: config.AuthNone, OnMalformed: config.MalformedFail, Relay: new(false), Sanitize: true},
 }

@@ -4,10 +4,9 @@ import "slices"
 
 // later are the keys of the file that this build does not have yet, "*" standing
 // for a name that the user chose. Their meaning is settled; so a file that uses
-// one is refused, where ignoring it would promise what is not done.
-var later = []string{
-	"upstreams.*.state",
-}
+// one is refused, where ignoring it would promise what is not done. At present there
+// are none.
+var later []string
 
 func notInBuild(shape string) bool { return slices.Contains(later, shape) }
 

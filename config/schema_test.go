@@ -185,7 +185,6 @@ func TestSchemaRefuses(t *testing.T) {
 		"a misspelt key":         upstream + "listne: 127.0.0.1:1",
 		"a misspelt key inside":  `upstreams: { a: { url: "http://h.test", ulr: x } }`,
 		"no url":                 `upstreams: { a: { protocol: chat } }`,
-		"a key of later":         `upstreams: { a: { url: "http://h.test", state: upstream } }`,
 		"a protocol of later":    `upstreams: { a: { url: "http://h.test", protocol: messages } }`,
 		"no way to authenticate": `upstreams: { a: { url: "http://h.test", auth: basic } }`,
 		"neither true nor false": `upstreams: { a: { url: "http://h.test", relay: maybe } }`,

@@ -60,6 +60,8 @@ type Upstream struct {
 	// Trusted is true to tell the upstream which trace a request belongs to, by the
 	// header traceparent.
 	Trusted bool `yaml:"trusted"`
+	// State is who remembers responses and conversations. Left out, it is gateway.
+	State UpstreamState `yaml:"state"`
 }
 
 // Protocol names what an upstream speaks.

@@ -57,6 +57,7 @@ func (c *Config) checkUpstreams(p *problems) {
 			p.addf(path, "is not a name for an upstream; use %s", nameRule)
 		}
 		c.Upstreams[name].check(p, path, c.Listen)
+		c.Upstreams[name].checkState(p, path, c.Mode)
 		if c.Upstreams[name].Auth == AuthClient && len(c.Auth.Keys) > 0 {
 			p.addf(join(path, "auth"), "client would send on the key that lets clients in here (auth.keys); give the upstream a key of its own, or use auth: none")
 		}
@@ -64,6 +65,7 @@ func (c *Config) checkUpstreams(p *problems) {
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
 		c.Models[name].check(p, join("models", name), name, names)
 	}
+	c.checkMemory(p)
 }
 
 // checkListen refuses an address that other machines can reach: without keys

@@ -163,6 +163,10 @@ func newDrivers(c *config.Config, r *Report, opts *Options, sealer upstream.Seal
 	for _, u := range r.Upstreams {
 		settings := c.Upstreams[u.Name]
 		settings.Protocol = u.Protocol
+		if settings.State == config.KeptByUpstream && u.Protocol != config.ProtocolResponses {
+			return nil, errors.Join(fmt.Errorf("upstream %s: state: upstream needs an upstream that speaks the Responses API, and this one was taken for %s (%s); write protocol: responses if it does",
+				u.Name, u.Protocol, u.Why), closeAll(drivers))
+		}
 		d, err := newDriver(u.Name, settings, opts, sealer)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("upstream %s: %w", u.Name, err), closeAll(&antiphon.Options{Drivers: drivers}))
@@ -247,10 +251,23 @@ func endpoint(u config.Upstream, client *http.Client) (upstream.Endpoint, error)
 	case u.Auth == config.AuthNone:
 	case bare:
 		e.Auth = upstream.HeaderAuth(header, keys...)
+		e.Accounts = accounts(u, keys, func(key string) upstream.Auth { return upstream.HeaderAuth(header, key) })
 	default:
 		e.Auth = upstream.BearerAuth(keys...)
+		e.Accounts = accounts(u, keys, func(key string) upstream.Auth { return upstream.BearerAuth(key) })
 	}
 	return e, nil
+}
+
+// accounts are the keys one by one, if it matters which is used.
+func accounts(u config.Upstream, keys []string, auth func(key string) upstream.Auth) (list []upstream.Account) {
+	if u.State != config.KeptByUpstream || len(keys) < 2 {
+		return nil
+	}
+	for _, key := range keys {
+		list = append(list, upstream.NewAccount(key, auth(key)))
+	}
+	return list
 }
 
 // modelOf is a model of the configuration as the gateway takes it.
@@ -273,7 +290,7 @@ func modelOf(m config.Model) antiphon.Model {
 func upstreamsOf(c *config.Config) map[string]antiphon.Upstream {
 	upstreams := map[string]antiphon.Upstream{}
 	for name, u := range c.Upstreams {
-		upstreams[name] = antiphon.Upstream{NoRelay: !u.Relays(), Sanitize: u.Sanitize}
+		upstreams[name] = antiphon.Upstream{NoRelay: !u.Relays(), Sanitize: u.Sanitize, KeepsState: u.State == config.KeptByUpstream}
 	}
 	return upstreams
 }

@@ -71,6 +71,10 @@ type Endpoint struct {
 	Base *url.URL
 	// Auth may be nil: no credential.
 	Auth Auth
+	// Accounts are the credentials of an upstream that remembers, one by one: what
+	// it remembers belongs to one of them. What is relayed then uses them in place of
+	// Auth, one at random unless it says which.
+	Accounts []Account
 	// Header is sent with every request. It wins over the client's.
 	Header http.Header
 	// ForwardHeaders sends the client's headers too, for an upstream that speaks

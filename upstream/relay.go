@@ -31,6 +31,9 @@ type Passage struct {
 	// Once has it sent to one target only, because it may do something that must
 	// not be done twice.
 	Once bool
+	// Account is which of the upstream's accounts to use, "" for any. [Endpoint.Relay]
+	// sets it to the one that it used, if there are several.
+	Account string
 }
 
 // maxPath bounds a path that passes.
@@ -98,7 +101,17 @@ func (e *Endpoint) Relay(ctx context.Context, p *Passage) (*http.Response, error
 	if req.Header.Get("Accept") == "" {
 		req.Header.Set("Accept", "text/event-stream, application/json")
 	}
-	return e.send(req, p.Header)
+	if len(e.Accounts) == 0 {
+		return e.send(req, p.Header)
+	}
+	account, err := e.account(p.Account)
+	if err != nil {
+		return nil, err
+	}
+	p.Account = account.Name
+	with := *e
+	with.Auth = account.Auth
+	return with.send(req, p.Header)
 }
 
 func joinQuery(u *url.URL, query string) string {

@@ -11,6 +11,8 @@ package relay
 import (
 	"bytes"
 	"io"
+
+	"github.com/antiphon-dev/antiphon/responses"
 )
 
 // Options say how to look at an answer.
@@ -19,13 +21,16 @@ type Options struct {
 	// Foreign answers are of another API than Responses: their events have no
 	// types, no order and no terminal one.
 	Foreign bool
+	// Notice, if not nil, is told of each event that is no delta, before it passes.
+	// The data is valid until it returns.
+	Notice func(t responses.EventType, data []byte)
 }
 
 // Stream copies an event stream from src to dst, calling flush after each write.
 // It returns what it saw, and the error that ended it: nil at the end of src. A
 // frame longer than [sse.DefaultMaxLine] is an error.
 func Stream(dst io.Writer, flush func() error, src io.Reader, opts Options) (*Seen, error) {
-	seen := &Seen{foreign: opts.Foreign}
+	seen := &Seen{foreign: opts.Foreign, notice: opts.Notice}
 	buf := newBuffer()
 	defer buf.release()
 	var at splitter

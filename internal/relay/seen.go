@@ -24,6 +24,7 @@ type Seen struct {
 	Broken error
 
 	foreign bool
+	notice  func(t responses.EventType, data []byte)
 	types   typeReader
 	order   responses.Order
 }
@@ -58,6 +59,9 @@ func (s *Seen) event(t responses.EventType, data []byte) {
 	}
 	if t.Terminal() && s.Last == "" {
 		s.terminal(t, data)
+	}
+	if s.notice != nil && !isDelta(t) {
+		s.notice(t, data)
 	}
 }
 

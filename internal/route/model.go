@@ -39,6 +39,9 @@ type Upstream struct {
 	// account. Its answers are then not relayed, but for those of APIs that the
 	// gateway cannot run; whoever relays these cleans them.
 	Sanitize bool
+	// KeepsState says that the upstream remembers responses and conversations, in
+	// place of the gateway. Requests to it are always relayed.
+	KeepsState bool
 }
 
 // A Model is what a name that clients use stands for.

@@ -17,8 +17,9 @@ import (
 // caller closes its body.
 type Relayed struct {
 	*http.Response
-	// Upstream is who answered; Model is its name for the model.
-	Upstream, Model string
+	// Place is who answered; Model is its name for the model.
+	Place
+	Model string
 	// Sanitize says that the answer is to be cleaned before a client gets it.
 	Sanitize bool
 }
@@ -113,7 +114,7 @@ func (r *Router) relayTo(ctx context.Context, c candidate, a Attempt, p *upstrea
 	verdict(outcome)
 	watch.ended(failed == nil, failed)
 	resp.Body = &placeHolder{resp.Body, sync.OnceFunc(end)}
-	return &Relayed{Response: resp, Upstream: c.Upstream, Model: a.Target, Sanitize: c.settings.Sanitize}, false, nil
+	return &Relayed{Response: resp, Place: Place{c.Upstream, passage.Account}, Model: a.Target, Sanitize: c.settings.Sanitize}, false, nil
 }
 
 // placeHolder gives the place of a request back when its answer is closed.

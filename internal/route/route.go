@@ -48,15 +48,16 @@ type Options struct {
 // health of targets changes; what it was configured with does not. It is safe for
 // concurrent use.
 type Router struct {
-	upstreams map[string]upstream.Driver
-	settings  map[string]Upstream
-	models    map[string]Model
-	names     names
-	only      *pool // where every name goes if none is configured
-	states    map[stateKey]*state
-	budget    budget
-	observer  Observer
-	now       func() time.Time
+	upstreams  map[string]upstream.Driver
+	settings   map[string]Upstream
+	keepsState bool // some of the upstreams do
+	models     map[string]Model
+	names      names
+	only       *pool // where every name goes if none is configured
+	states     map[stateKey]*state
+	budget     budget
+	observer   Observer
+	now        func() time.Time
 }
 
 // stateKey names a target across routers.
@@ -88,10 +89,11 @@ func New(drivers map[string]upstream.Driver, models map[string]Model, opts *Opti
 		}
 		r.upstreams[name] = upstream.Guard(d, opts.Limits)
 	}
-	for name := range opts.Upstreams {
+	for name, settings := range opts.Upstreams {
 		if drivers[name] == nil {
 			return nil, fmt.Errorf("there are settings for an upstream %q, which is not there", name)
 		}
+		r.keepsState = r.keepsState || settings.KeepsState
 	}
 	for name, m := range models {
 		p, err := r.pool(m, opts)
@@ -104,7 +106,10 @@ func New(drivers map[string]upstream.Driver, models map[string]Model, opts *Opti
 	}
 	if len(models) == 0 && len(drivers) == 1 {
 		for name := range drivers {
-			r.only, _ = r.pool(To(name, ""), opts) // the upstream is there
+			var err error
+			if r.only, err = r.pool(To(name, ""), opts); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return r, nil
@@ -123,7 +128,7 @@ func (r *Router) pool(m Model, opts *Options) (*pool, error) {
 		t.Weight, t.Priority = cmp.Or(t.Weight, 1), cmp.Or(t.Priority, 1)
 		p.targets = append(p.targets, &target{Target: t, settings: opts.Upstreams[t.Upstream], driver: d, state: r.state(stateKey{t.Upstream, t.Model}, opts)})
 	}
-	return p, nil
+	return p, p.checkState()
 }
 
 // state returns what is known of a target. Pools that share a target share it.

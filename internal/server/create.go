@@ -14,12 +14,8 @@ import (
 	"github.com/antiphon-dev/antiphon/upstream"
 )
 
-// createResponse is POST /v1/responses.
-func (s *Server) createResponse(x *exchange) error {
-	body, err := s.readJSON(x)
-	if err != nil {
-		return err
-	}
+// createResponse is POST /v1/responses where the gateway remembers.
+func (s *Server) createResponse(x *exchange, body []byte) error {
 	router, head, err := s.relayable(x, body)
 	if err != nil {
 		return err

@@ -44,6 +44,7 @@ type exchange struct {
 	shape          shape
 	rule           string // that chose the model, "" if none did
 	upstream       string
+	remembered     bool // by the upstream
 	streaming      bool
 	losses         []responses.Loss
 	end            *engine.RunEnd

@@ -25,6 +25,12 @@ type Observer interface {
 	RequestEnded(ctx context.Context, e *RequestEnd)
 }
 
+// An IDObserver is an [Observer] that is told of ids of upstreams that remember,
+// when they were forgotten because there were too many: to clients they are gone.
+type IDObserver interface {
+	IDsEvicted(n int)
+}
+
 // RequestEnd is what a request was and what came of it. Nothing in it is content,
 // a credential or an id.
 type RequestEnd struct {
@@ -127,6 +133,8 @@ func (x *exchange) relayEnd(path string, seen *relay.Seen, err error) *engine.Ru
 		end.Cause = engine.CauseRefused
 	case x.status == http.StatusOK && path != upstream.PathResponses:
 		end.Cause = engine.CauseCompleted // other APIs do not say more
+	case x.status == http.StatusOK && x.remembered && !x.streaming:
+		end.Cause = engine.CauseCompleted // it goes on in the background
 	default:
 		end.Cause = engine.CauseUpstream
 	}

@@ -161,7 +161,7 @@ func (s *Server) passAnswer(x *exchange, answer *route.Relayed, rename relay.Ren
 		x.WriteHeader(answer.StatusCode)
 		seen, err = relay.Stream(out, out.rc.Flush, answer.Body, relay.Options{Rename: rename, Foreign: true})
 	case rename.From != rename.To && upstream.CheckJSON(answer.Response) == nil:
-		seen, err = x.passWhole(answer, rename)
+		seen, err = x.passWhole(answer, relay.Options{Rename: rename})
 	default:
 		seen = new(relay.Seen)
 		if answer.ContentLength >= 0 { // so that a client notices if not all of it came

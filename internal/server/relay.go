@@ -90,23 +90,32 @@ func (s *Server) relay(x *exchange, r relayRouter, head *responses.Head, path st
 	if err != nil {
 		return err
 	}
+	return s.passOn(x, answer, path, relay.Options{
+		Rename: relay.Rename{From: answer.Model, To: head.Model}, Foreign: path != upstream.PathResponses,
+	})
+}
+
+// passOn passes an answer on to the client. path is that of a request with a model,
+// "" for one that makes no response.
+func (s *Server) passOn(x *exchange, answer *route.Relayed, path string, opts relay.Options) (err error) {
 	defer answer.Body.Close()
 	x.passHeader(answer)
-	rename := relay.Rename{From: answer.Model, To: head.Model}
 	if answer.Sanitize {
-		return s.passClean(x, answer, path, rename)
+		return s.passClean(x, answer, path, opts.Rename)
 	}
 	var seen *relay.Seen
 	if upstream.Streams(answer.Response) {
 		x.streams()
 		x.WriteHeader(answer.StatusCode)
 		out := newClientStream(x, s.opts.WriteTimeout)
-		seen, err = relay.Stream(out, out.rc.Flush, answer.Body, relay.Options{Rename: rename, Foreign: path != upstream.PathResponses})
-		defer x.cutUnless(seen.Last != "" || path != upstream.PathResponses && err == nil)
+		seen, err = relay.Stream(out, out.rc.Flush, answer.Body, opts)
+		defer x.cutUnless(seen.Last != "" || opts.Foreign && err == nil)
 	} else {
-		seen, err = x.passWhole(answer, rename)
+		seen, err = x.passWhole(answer, opts)
 	}
-	x.noteRelayed(path, seen, err)
+	if path != "" {
+		x.noteRelayed(path, seen, err)
+	}
 	return nil
 }
 
@@ -125,7 +134,7 @@ func (c *clientStream) Write(p []byte) (int, error) {
 }
 
 // passWhole passes an answer on that is not a stream.
-func (x *exchange) passWhole(answer *route.Relayed, rename relay.Rename) (*relay.Seen, error) {
+func (x *exchange) passWhole(answer *route.Relayed, opts relay.Options) (*relay.Seen, error) {
 	buf := answers.Get().(*bytes.Buffer)
 	defer putAnswer(buf)
 	err := x.readAnswer(buf, answer)
@@ -135,7 +144,10 @@ func (x *exchange) passWhole(answer *route.Relayed, rename relay.Rename) (*relay
 	}
 	body, seen := buf.Bytes(), new(relay.Seen)
 	if answer.StatusCode/100 == 2 {
-		body, seen = relay.Whole(body, rename)
+		if opts.Notice != nil {
+			opts.Notice("", body)
+		}
+		body, seen = relay.Whole(body, opts.Rename)
 		x.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	x.WriteHeader(answer.StatusCode)

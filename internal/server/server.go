@@ -20,6 +20,7 @@
 package server
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -45,8 +46,12 @@ type Options struct {
 	WriteTimeout time.Duration
 	// Logger takes the access log. Nil means slog.Default.
 	Logger *slog.Logger
-	// Observer is told of requests. Nil means nobody.
+	// Observer is told of requests, and if it is an [IDObserver] of ids that were
+	// forgotten. Nil means nobody.
 	Observer Observer
+	// KeptIDs bounds the ids that are known of upstreams that remember. Zero means
+	// 200,000.
+	KeptIDs int
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
 }
@@ -60,6 +65,7 @@ type Server struct {
 	strict      *http.ServeMux
 	unpackers   unpackers
 	limits      limitStore // outlives generations
+	kept        *keptIDs   // outlives generations
 	draining    atomic.Bool
 }
 
@@ -90,8 +96,13 @@ func New(e *engine.Engine, first *Generation, opts *Options) *Server {
 		s.opts.Now = time.Now
 	}
 	s.limits = newLocalLimits(s.opts.Now)
+	var evicted func(int)
+	if o, ok := s.opts.Observer.(IDObserver); ok {
+		evicted = o.IDsEvicted
+	}
+	s.kept = newKeptIDs(cmp.Or(s.opts.KeptIDs, defaultKeptIDs), evicted)
 	s.transparent = s.router(map[string]handlerFunc{
-		"POST /v1/responses":        admit(claimRun, s.createResponse),
+		"POST /v1/responses":        admit(claimRun, s.orRemembered(upstream.PathResponses, s.createResponse)),
 		"POST /v1/chat/completions": admit(claimRun, s.relayPath(upstream.PathChatCompletions)),
 		"POST /v1/embeddings":       admit(claimRun, s.relayPath(upstream.PathEmbeddings)),
 	}, admit(claimRun, s.passOther))
@@ -109,21 +120,22 @@ func (s *Server) routes() map[string]handlerFunc {
 		"GET /v1/responses": admit(claimRequest, s.refuseWebSocket),
 		"GET /v1/models":    admit(claimRequest, s.listModels),
 
-		"GET /v1/responses/{id}":    admit(claimRequest, s.retrieveResponse),
-		"DELETE /v1/responses/{id}": admit(claimRequest, s.deleteResponse),
+		"GET /v1/responses/{id}":    admit(claimRequest, s.orKept(s.retrieveResponse)),
+		"DELETE /v1/responses/{id}": admit(claimRequest, s.orKept(s.deleteResponse)),
 
-		"GET /v1/responses/{id}/input_items": admit(claimRequest, s.listInputItems),
-		"POST /v1/responses/input_tokens":    admit(claimRequest, s.countInputTokens),
+		"POST /v1/responses/{id}/cancel":     admit(claimRequest, s.orKept(s.unknownPath)),
+		"GET /v1/responses/{id}/input_items": admit(claimRequest, s.orKept(s.listInputItems)),
+		"POST /v1/responses/input_tokens":    admit(claimRequest, s.orRemembered(upstream.PathResponses+"/input_tokens", s.countInputTokens)),
 
-		"POST /v1/conversations":        admit(claimRequest, s.createConversation),
-		"GET /v1/conversations/{id}":    admit(claimRequest, s.getConversation),
-		"POST /v1/conversations/{id}":   admit(claimRequest, s.updateConversation),
-		"DELETE /v1/conversations/{id}": admit(claimRequest, s.deleteConversation),
+		"POST /v1/conversations":        admit(claimRequest, s.orHome(s.createConversation)),
+		"GET /v1/conversations/{id}":    admit(claimRequest, s.orKept(s.getConversation)),
+		"POST /v1/conversations/{id}":   admit(claimRequest, s.orKept(s.updateConversation)),
+		"DELETE /v1/conversations/{id}": admit(claimRequest, s.orKept(s.deleteConversation)),
 
-		"GET /v1/conversations/{id}/items":           admit(claimRequest, s.listConversationItems),
-		"POST /v1/conversations/{id}/items":          admit(claimRequest, s.createConversationItems),
-		"GET /v1/conversations/{id}/items/{item}":    admit(claimRequest, s.getConversationItem),
-		"DELETE /v1/conversations/{id}/items/{item}": admit(claimRequest, s.deleteConversationItem),
+		"GET /v1/conversations/{id}/items":           admit(claimRequest, s.orKept(s.listConversationItems)),
+		"POST /v1/conversations/{id}/items":          admit(claimRequest, s.orKept(s.createConversationItems)),
+		"GET /v1/conversations/{id}/items/{item}":    admit(claimRequest, s.orKept(s.getConversationItem)),
+		"DELETE /v1/conversations/{id}/items/{item}": admit(claimRequest, s.orKept(s.deleteConversationItem)),
 	}
 }
 

@@ -18,11 +18,7 @@ type inputTokens struct {
 // countInputTokens is POST /v1/responses/input_tokens: how many tokens the input of
 // a request would have. An upstream that cannot count is spared, and the answer is
 // an estimate that says so.
-func (s *Server) countInputTokens(x *exchange) error {
-	body, err := s.readJSON(x)
-	if err != nil {
-		return err
-	}
+func (s *Server) countInputTokens(x *exchange, body []byte) error {
 	req, err := responses.DecodeRequest(body, s.requestLimits())
 	if err != nil {
 		return err
