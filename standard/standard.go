@@ -165,7 +165,7 @@ func newDrivers(c *config.Config, r *Report, opts *Options, sealer upstream.Seal
 		settings.Protocol = u.Protocol
 		if settings.State == config.KeptByUpstream && u.Protocol != config.ProtocolResponses {
 			return nil, errors.Join(fmt.Errorf("upstream %s: state: upstream needs an upstream that speaks the Responses API, and this one was taken for %s (%s); write protocol: responses if it does",
-				u.Name, u.Protocol, u.Why), closeAll(drivers))
+				u.Name, u.Protocol, u.Why), closeAll(&antiphon.Options{Drivers: drivers}))
 		}
 		d, err := newDriver(u.Name, settings, opts, sealer)
 		if err != nil {
