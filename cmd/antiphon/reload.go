@@ -17,9 +17,19 @@ import (
 	"github.com/antiphon-dev/antiphon/standard"
 )
 
-// watchTime is how often the configuration file is looked at. Reading it is what
-// works on every file system, also where a file is replaced by a link.
+// watchTime is how often the configuration file is looked at. Looking is what works
+// on every file system, also where a file is replaced by a link.
 const watchTime = 500 * time.Millisecond
+
+const (
+	// settleTime is how old a file must be for its time and size to tell whether it
+	// has changed: time stands still for up to two seconds on some file systems.
+	// A younger one is read.
+	settleTime = 5 * time.Second
+	// rereadTime is how often it is read whatever they tell, for file systems whose
+	// clock is wrong.
+	rereadTime = 30 * time.Second
+)
 
 // reloadProbeTime bounds how long upstreams are asked at a reload: what a file
 // takes away, such as a key, must not wait for one that hangs.
@@ -33,7 +43,7 @@ type reloader struct {
 	gateway   *antiphon.Gateway
 	telemetry *standard.Telemetry
 	logger    *slog.Logger
-	seen      [sha256.Size]byte // the file as it was last looked at; belongs to run
+	seen      sight // the file as it was last read; belongs to run
 
 	mu      sync.Mutex // held while a configuration takes over from another
 	current *config.Config
@@ -64,17 +74,35 @@ func (r *reloader) run(ctx context.Context) {
 	}
 }
 
+// A sight is what was seen of a file.
+type sight struct {
+	info os.FileInfo
+	sum  [sha256.Size]byte
+	at   time.Time
+}
+
+// settled reports whether a file that looks like info now is what was seen, so that
+// it need not be read: one with many keys is large.
+func (s *sight) settled(info os.FileInfo, now time.Time) bool {
+	return s.info != nil && os.SameFile(info, s.info) && info.Size() == s.info.Size() && info.ModTime().Equal(s.info.ModTime()) &&
+		s.at.Sub(info.ModTime()) > settleTime && now.Sub(s.at) < rereadTime
+}
+
 // changed reports whether the file is another than the last time. One that
 // cannot be read is being replaced, or gone; either way there is nothing to load.
 func (r *reloader) changed() bool {
+	now := time.Now()
+	info, err := os.Stat(r.path)
+	if err != nil || r.seen.settled(info, now) {
+		return false
+	}
 	data, err := os.ReadFile(r.path)
 	if err != nil {
 		return false
 	}
-	sum := sha256.Sum256(data)
-	changed := sum != r.seen
-	r.seen = sum
-	return changed
+	before := r.seen.sum
+	r.seen = sight{info: info, sum: sha256.Sum256(data), at: now}
+	return r.seen.sum != before
 }
 
 // reload takes the file over as it is now and returns what came of it. It may be
