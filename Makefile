@@ -76,6 +76,19 @@ show-spine: ## Show what the spine promises: its tests, then its loads at full s
 show-routing: ## Show that bad targets are not seen: 2,000 requests for each fault, 50 at a time
 	@go test -count=1 -v -run '^TestRoutingSurvives$$' . -routing-requests 2000 | sed -n 's/^ *routing_test.go:[0-9]*: //p; /^FAIL/p; /--- FAIL/p; /^ok/p'
 
+# A must-show of the tool loop is a test whose name begins with TestTools.
+.PHONY: show-tools
+show-tools: ## Show what tools that the gateway runs promise: loop, limits, approval, MCP, addresses
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; \
+	go test -count=1 -v -run '^TestTools' . > "$$log" 2>&1 || status=$$?; \
+	go test -count=1 -v ./tool/... ./internal/netguard >> "$$log" 2>&1 || status=$$?; \
+	grep -E '^(    )?--- (PASS|FAIL|SKIP): Test' "$$log" || { echo "no test ran"; status=1; }; \
+	if (( status != 0 )); then cat "$$log"; exit "$$status"; fi
+	@echo "--- real clients and real MCP servers"
+	go test -count=1 -run '^TestToolClients$$' -v ./conformance | grep -E '^ *--- |^(ok|FAIL)|passed'
+	@echo "--- what a round of the loop costs beside the bare calls"
+	go run ./bench tools
+
 # A package is asked to rewrite its goldens if its tests know the -update flag.
 .PHONY: update
 update: ## Rewrite the golden files; read the diff before you commit it
