@@ -124,7 +124,7 @@ func (a *attempts) next(ctx context.Context) error {
 
 // try opens the turn on one target. again reports whether another may do better.
 func (a *attempts) try(ctx context.Context, c candidate) (again bool, err error) {
-	verdict, end, err := c.begin(c.desperate)
+	verdict, end, err := c.enter()
 	if err != nil {
 		return true, errSkipped
 	}
@@ -196,6 +196,7 @@ func (a *attempts) events(ctx context.Context, s *upstream.Stream) iter.Seq2[res
 // relay yields the events of the current try. It returns again if the try failed
 // before it began and another target may be tried.
 func (a *attempts) relay(ctx context.Context, yield func(responses.Event, error) bool) (began, again bool) {
+	defer a.end() // after the stream was closed: until then the target has it
 	defer func() { _ = a.stream.Close() }()
 	for ev, err := range a.stream.Events {
 		switch {
@@ -209,7 +210,6 @@ func (a *attempts) relay(ctx context.Context, yield func(responses.Event, error)
 			if _, outcome := a.target.blame(err); outcome != errNoVerdict && ctx.Err() == nil {
 				a.target.ended(err)
 			}
-			a.end()
 			yield(ev, a.target.public(err))
 			return true, false
 		case !began:
@@ -224,7 +224,6 @@ func (a *attempts) relay(ctx context.Context, yield func(responses.Event, error)
 			break
 		}
 	}
-	a.end()
 	return true, false
 }
 

@@ -216,6 +216,7 @@ func TestEjection(t *testing.T) {
 		if got := a.calls.Load() - before; got < 20 {
 			t.Errorf("the target got %d of 100 turns after it recovered", got)
 		}
+		t.Logf("| ejected after 5 failures | 0 calls between probes at 5, 10 and 20 s; %d of 100 turns with the first probe after it recovered |", a.calls.Load()-before)
 	})
 }
 
@@ -324,6 +325,7 @@ func TestWeights(t *testing.T) {
 	if share := float64(a.calls.Load()) / n; math.Abs(share-0.75) > 0.0375 || c.calls.Load() != 0 {
 		t.Errorf("shares are %.3f, %d and %d of %d, want 3:1:0 within 5 %%", share, b.calls.Load(), c.calls.Load(), n)
 	}
+	t.Logf("| weights 3 : 1 : 0, %d requests | %d : %d : %d, %.1f %% off (at most 5) |", n, a.calls.Load(), b.calls.Load(), c.calls.Load(), 100*math.Abs(float64(a.calls.Load())/n-0.75)/0.75)
 }
 
 // TestAffinity: the same key stays on one target at even load, and no target gets

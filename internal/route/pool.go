@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"github.com/antiphon-dev/antiphon/upstream"
 )
@@ -15,6 +16,8 @@ import (
 type pool struct {
 	Model
 	targets []*target
+
+	entering sync.Mutex // held while a turn with an affinity chooses its target and takes a place
 }
 
 // has reports whether every target takes requests of the path as they come.
@@ -34,6 +37,38 @@ type candidate struct {
 	*target
 	// desperate candidates are tried although they are to be left alone.
 	desperate bool
+	// taken is the place that the turn has at the target already, nil if none.
+	taken *place
+}
+
+// A place at a target is what begin returned.
+type place struct {
+	verdict func(error)
+	end     func()
+	err     error
+}
+
+// enter takes a place at the candidate for a turn; see [target.begin].
+func (c candidate) enter() (verdict func(error), end func(), err error) {
+	if c.taken != nil {
+		return c.taken.verdict, c.taken.end, c.taken.err
+	}
+	return c.begin(c.desperate)
+}
+
+// enter returns the order for a turn that is tried at once. One with an affinity
+// has its place at the first target before the next turn looks at the load, so that
+// two do not both take what is left of a share.
+func (p *pool) enter(affinity string) []candidate {
+	if affinity == "" {
+		return p.order("")
+	}
+	p.entering.Lock()
+	defer p.entering.Unlock()
+	out := p.order(affinity)
+	verdict, end, err := out[0].begin(out[0].desperate)
+	out[0].taken = &place{verdict, end, err}
+	return out
 }
 
 // order returns the targets in the order in which a turn should try them: by
@@ -64,7 +99,7 @@ func (p *pool) order(affinity string) []candidate {
 	}
 	if out == nil {
 		for _, t := range sorted {
-			out = append(out, candidate{t, true})
+			out = append(out, candidate{target: t, desperate: true})
 		}
 	}
 	return out

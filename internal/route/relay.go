@@ -56,7 +56,7 @@ func (r *Router) Relay(ctx context.Context, model, cacheKey string, p *upstream.
 		}
 	}
 	r.budget.earn()
-	t := tries{budget: &r.budget, left: pool.order(affinityOf(cacheKey, p.Header))}
+	t := tries{budget: &r.budget, left: pool.enter(affinityOf(cacheKey, p.Header))}
 	var answer *Relayed
 	err = t.next(func(c candidate) (again bool, err error) {
 		more := len(t.left) > 0 && !p.Once
@@ -74,7 +74,7 @@ func (r *Router) Relay(ctx context.Context, model, cacheKey string, p *upstream.
 // relayTo passes the request on to one target. An answer that is a failure of the
 // target's is an error if another one is left to try.
 func (r *Router) relayTo(ctx context.Context, c candidate, a Attempt, p *upstream.Passage, more bool) (_ *Relayed, again bool, err error) {
-	verdict, end, err := c.begin(c.desperate)
+	verdict, end, err := c.enter()
 	if err != nil {
 		return nil, true, errSkipped
 	}

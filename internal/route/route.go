@@ -155,13 +155,14 @@ func (r *Router) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, 
 	if err != nil {
 		return nil, err
 	}
-	a := &attempts{r: r, pool: p, name: name, star: star, turn: *t, tries: tries{budget: &r.budget, left: p.order(affinity(t))}}
+	a := &attempts{r: r, pool: p, name: name, star: star, turn: *t}
 	if p.shapes() {
 		if a.turn.Request, err = p.shape(t.Request); err != nil {
 			return nil, err
 		}
 	}
 	r.budget.earn()
+	a.tries = tries{budget: &r.budget, left: p.enter(affinity(t))}
 	if err := a.next(ctx); err != nil {
 		return nil, err
 	}
