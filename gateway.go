@@ -133,7 +133,8 @@ const (
 // ToolLimits bound what the gateway does with tools.
 type ToolLimits = engine.ToolLimits
 
-// ToolObserver is told of calls that the gateway ran; an Observer may be one too.
+// ToolObserver is told of calls that the gateway runs, and of the rounds of a
+// response around them; an Observer may be one too.
 type ToolObserver = engine.ToolObserver
 
 // ToolEnd is what a [ToolObserver] is told.

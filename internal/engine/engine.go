@@ -44,8 +44,9 @@ type Options struct {
 
 // An Engine runs responses. It is safe for concurrent use.
 type Engine struct {
-	log  store.Log
-	opts Options
+	log   store.Log
+	opts  Options
+	tools ToolObserver
 
 	mu      sync.Mutex
 	running map[*Run]struct{} // guarded by mu
@@ -69,6 +70,9 @@ func New(log store.Log, opts *Options) *Engine {
 	e.opts.ContextBytes = cmp.Or(e.opts.ContextBytes, 64<<20)
 	if e.opts.Observer == nil {
 		e.opts.Observer = NopObserver{}
+	}
+	if e.tools, _ = e.opts.Observer.(ToolObserver); e.tools == nil {
+		e.tools = nobody{}
 	}
 	if e.opts.Now == nil {
 		e.opts.Now = time.Now

@@ -59,7 +59,7 @@ func (r *Run) runAll(ctx context.Context, calls []*slot) error {
 		running.Go(func() {
 			select {
 			case room <- struct{}{}:
-				outcomes[i] <- r.runOne(ctx, s.tool.set, call)
+				outcomes[i] <- r.watchOne(ctx, s.tool, call)
 				<-room
 			case <-ctx.Done():
 			}
@@ -88,6 +88,29 @@ func arguments(it responses.Item) string {
 	return "{}"
 }
 
+// watchOne runs a call before the eyes of the observer.
+func (r *Run) watchOne(ctx context.Context, t *hostedTool, call *tool.Call) outcome {
+	ctx = r.engine.tools.ToolStarted(ctx, &r.info, t.label, t.Name)
+	o := r.runOne(ctx, t.set, call)
+	r.engine.tools.ToolEnded(ctx, &r.info, &ToolEnd{Label: t.label, Name: t.Name, Outcome: o.label(), Duration: o.took})
+	return o
+}
+
+func (o *outcome) label() ToolOutcome {
+	switch {
+	case errors.Is(o.err, errCallTime):
+		return ToolTimeout
+	case o.err != nil:
+		return ToolFailed
+	case o.result.IsError:
+		return ToolError
+	}
+	return ToolOK
+}
+
+// errCallTime: the time of a call is over.
+var errCallTime = errors.New("it took longer than")
+
 // runOne runs a call within its time. A tool that does not return when its time is
 // over is left behind: it still counts as running, of which there may be only so
 // many.
@@ -101,7 +124,7 @@ func (r *Run) runOne(ctx context.Context, set *tool.Set, call *tool.Call) outcom
 		return outcome{err: errTooMany}
 	}
 	limit := r.hosting.limits.CallTime
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %s", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w %s", errCallTime, limit))
 	defer cancel()
 	began := time.Now()
 	done := make(chan outcome, 1)
@@ -155,9 +178,6 @@ func (r *Run) endCall(ctx context.Context, s *slot, o outcome) error {
 	typ := responses.EventMCPCallCompleted
 	if final.Status == responses.StatusFailed {
 		typ = responses.EventMCPCallFailed
-	}
-	if t, ok := r.engine.opts.Observer.(ToolObserver); ok {
-		t.ToolEnded(&r.info, &ToolEnd{Label: s.tool.label, Name: s.tool.Name, Failed: final.Status == responses.StatusFailed, Duration: o.took})
 	}
 	if err := r.emit(ctx, responses.Event{Type: typ, OutputIndex: s.index, ItemID: s.id}); err != nil {
 		return err

@@ -47,12 +47,7 @@ func (r *Run) loop(ctx context.Context) (*responses.TurnEnd, error) {
 		return h.cut(&responses.TurnEnd{}, responses.ReasonMaxToolCalls), nil
 	}
 	for round := 0; ; round++ {
-		h.slots, h.order = map[int]*slot{}, nil
-		end, err := r.turn(ctx, &upstream.Turn{Request: h.request, Round: round, Returns: true})
-		if err != nil {
-			return nil, h.costly(err)
-		}
-		end, err = r.afterTurn(ctx, round, end)
+		end, err := r.round(ctx, round)
 		if err != nil {
 			return nil, h.costly(err)
 		}
@@ -60,6 +55,19 @@ func (r *Run) loop(ctx context.Context) (*responses.TurnEnd, error) {
 			return end, nil
 		}
 	}
+}
+
+// round calls the model and runs the calls that it makes. It returns the end of the
+// response, or nil if there is another round.
+func (r *Run) round(ctx context.Context, round int) (end *responses.TurnEnd, err error) {
+	ctx = r.engine.tools.RoundStarted(ctx, &r.info, round)
+	defer func() { r.engine.tools.RoundEnded(ctx, &r.info, round, err) }()
+	h := r.hosting
+	h.slots, h.order = map[int]*slot{}, nil
+	if end, err = r.turn(ctx, &upstream.Turn{Request: h.request, Round: round, Returns: true}); err != nil {
+		return nil, err
+	}
+	return r.afterTurn(ctx, round, end)
 }
 
 // afterTurn runs the calls of a turn. It returns the end of the response, or nil

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"time"
 
 	"github.com/antiphon-dev/antiphon/responses"
@@ -20,19 +21,45 @@ type Observer interface {
 	RunEnded(r *RunInfo, end *RunEnd)
 }
 
-// A ToolObserver is told of calls that the gateway ran; an [Observer] may be one
-// too.
+// A ToolObserver is told of the rounds of runs that have tools of ours, and of the
+// calls; an [Observer] may be one too. Several calls of a run may run at once.
 type ToolObserver interface {
-	// ToolEnded is called when a call has ended.
-	ToolEnded(r *RunInfo, t *ToolEnd)
+	// RoundStarted returns the context in which the model is called and the calls
+	// that it makes are run.
+	RoundStarted(ctx context.Context, r *RunInfo, round int) context.Context
+	// RoundEnded gets the context that RoundStarted returned.
+	RoundEnded(ctx context.Context, r *RunInfo, round int, err error)
+	// ToolStarted returns the context in which a call is run.
+	ToolStarted(ctx context.Context, r *RunInfo, label, name string) context.Context
+	// ToolEnded gets the context that ToolStarted returned.
+	ToolEnded(ctx context.Context, r *RunInfo, t *ToolEnd)
 }
 
 // ToolEnd is how a call ended.
 type ToolEnd struct {
 	Label, Name string
-	Failed      bool
+	Outcome     ToolOutcome
 	Duration    time.Duration
 }
+
+// A ToolOutcome is how a call ended. The list is closed: it is a metric label.
+type ToolOutcome string
+
+// The outcomes.
+const (
+	ToolOK      ToolOutcome = "ok"
+	ToolError   ToolOutcome = "tool_error" // the tool answered that it failed
+	ToolFailed  ToolOutcome = "failed"     // there was no answer that could be used
+	ToolTimeout ToolOutcome = "timeout"    // it took too long
+)
+
+// nobody is the ToolObserver of an engine that has none.
+type nobody struct{}
+
+func (nobody) RoundStarted(ctx context.Context, _ *RunInfo, _ int) context.Context      { return ctx }
+func (nobody) RoundEnded(context.Context, *RunInfo, int, error)                         {}
+func (nobody) ToolStarted(ctx context.Context, _ *RunInfo, _, _ string) context.Context { return ctx }
+func (nobody) ToolEnded(context.Context, *RunInfo, *ToolEnd)                            {}
 
 // RunInfo is what is known of a run from its start.
 type RunInfo struct {

@@ -4,8 +4,8 @@
 //
 //	server ─ RequestStarted, StreamStarted, RequestEnded ─┐
 //	route ── AttemptStarted, AttemptEnded ────────────────┼─► Telemetry ─► /metrics (Prometheus)
-//	store ── a wrapper around the store ──────────────────┤            └─► OTLP/HTTP (traces)
-//	tools ── a wrapper around each executor ──────────────┘
+//	engine ─ Round…, ToolStarted, ToolEnded ──────────────┤            └─► OTLP/HTTP (traces)
+//	store ── a wrapper around the store ──────────────────┘
 //
 // Labels are names from the configuration and closed lists. What clients write,
 // such as a model's name, becomes a label only once an upstream has answered to

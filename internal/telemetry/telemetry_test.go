@@ -1,7 +1,6 @@
 package telemetry_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +20,6 @@ import (
 	"github.com/antiphon-dev/antiphon/responses"
 	"github.com/antiphon-dev/antiphon/store"
 	"github.com/antiphon-dev/antiphon/store/memstore"
-	"github.com/antiphon-dev/antiphon/tool"
 	"github.com/antiphon-dev/antiphon/upstream"
 )
 
@@ -165,36 +163,20 @@ func TestStoreIsMeasured(t *testing.T) {
 		`antiphon_store_operation_duration_seconds_count{operation="create",outcome="ok"} 1`)
 }
 
-// scripted is an executor whose tool does what run says.
-type scripted struct {
-	run func(ctx context.Context) (*tool.Result, error)
-}
-
-func (scripted) Runs(responses.Tool) bool { return true }
-func (scripted) Close() error             { return nil }
-func (s scripted) Open(context.Context, *tool.Ask) (*tool.Set, error) {
-	return &tool.Set{Label: "files", Run: func(ctx context.Context, _ *tool.Call) (*tool.Result, error) { return s.run(ctx) }}, nil
-}
-
 // TestToolsAreMeasured: calls that the gateway runs are counted by their outcome
 // (R43).
 func TestToolsAreMeasured(t *testing.T) {
 	t.Parallel()
 	tel := newTelemetry(t)
-	for _, run := range []func(ctx context.Context) (*tool.Result, error){
-		func(context.Context) (*tool.Result, error) { return tool.Text("ok"), nil },
-		func(context.Context) (*tool.Result, error) { return &tool.Result{IsError: true}, nil },
-		func(context.Context) (*tool.Result, error) { return nil, errors.New("broken") },
-		func(context.Context) (*tool.Result, error) { return nil, context.DeadlineExceeded },
-	} {
-		set, err := tel.Executor(scripted{run}).Open(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = set.Run(t.Context(), &tool.Call{Name: "read"}) // what it returns is the executor's
+	r := &engine.RunInfo{}
+	outcomes := []engine.ToolOutcome{engine.ToolOK, engine.ToolError, engine.ToolFailed, engine.ToolTimeout}
+	for _, outcome := range outcomes {
+		ctx := tel.RoundStarted(t.Context(), r, 0)
+		tel.ToolEnded(tel.ToolStarted(ctx, r, "files", "read"), r, &engine.ToolEnd{Label: "files", Name: "read", Outcome: outcome, Duration: time.Second})
+		tel.RoundEnded(ctx, r, 0, nil)
 	}
 	metrics := scrape(t, tel)
-	for _, outcome := range []string{"ok", "tool_error", "failed", "timeout"} {
-		want(t, metrics, `antiphon_tool_call_duration_seconds_count{outcome="`+outcome+`",server="files"} 1`)
+	for _, outcome := range outcomes {
+		want(t, metrics, `antiphon_tool_call_duration_seconds_sum{outcome="`+string(outcome)+`",server="files"} 1`)
 	}
 }

@@ -2,62 +2,54 @@ package telemetry
 
 import (
 	"context"
-	"errors"
-	"time"
+	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/antiphon-dev/antiphon/tool"
+	"github.com/antiphon-dev/antiphon/internal/engine"
 )
 
-// Executor returns e with its calls measured and traced.
-func (t *Telemetry) Executor(e tool.Executor) tool.Executor { return &measuredExecutor{e, t} }
+var _ engine.ToolObserver = (*Telemetry)(nil)
 
-type measuredExecutor struct {
-	tool.Executor
-	t *Telemetry
+// RoundStarted implements [engine.ToolObserver].
+func (t *Telemetry) RoundStarted(ctx context.Context, _ *engine.RunInfo, round int) context.Context {
+	if t.tracer != nil {
+		ctx, _ = t.tracer.Start(ctx, "round "+strconv.Itoa(round), trace.WithAttributes(attribute.Int("antiphon.round", round)))
+	}
+	return ctx
 }
 
-// Open implements [tool.Executor].
-func (e *measuredExecutor) Open(ctx context.Context, a *tool.Ask) (*tool.Set, error) {
-	set, err := e.Executor.Open(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	measured := *set
-	measured.Run = func(ctx context.Context, c *tool.Call) (*tool.Result, error) { return e.run(ctx, set, c) }
-	return &measured, nil
-}
-
-// run runs a call. Its label is that of an operator's server; those that clients
-// bring along are told apart only so far as there are few of them.
-func (e *measuredExecutor) run(ctx context.Context, set *tool.Set, c *tool.Call) (*tool.Result, error) {
-	label := set.Label
-	if label == "" {
-		label = tool.DefaultLabel
-	}
-	var span trace.Span
-	if e.t.tracer != nil {
-		ctx, span = e.t.tracer.Start(ctx, "execute_tool "+c.Name, trace.WithAttributes(
-			attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", c.Name), attribute.String("antiphon.server_label", label)))
-		defer span.End()
-	}
-	began := time.Now()
-	result, err := set.Run(ctx, c)
-	outcome := "ok"
-	switch {
-	case errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil:
-		outcome = "timeout"
-	case err != nil:
-		outcome = "failed"
-	case result.IsError:
-		outcome = "tool_error"
-	}
-	if span != nil {
-		span.SetAttributes(attribute.String("antiphon.outcome", outcome))
+// RoundEnded implements [engine.ToolObserver].
+func (t *Telemetry) RoundEnded(ctx context.Context, _ *engine.RunInfo, _ int, err error) {
+	if t.tracer != nil {
+		span := trace.SpanFromContext(ctx)
 		fail(span, err)
+		span.End()
 	}
-	e.t.m.tools.WithLabelValues(e.t.servers.learn(label), outcome).Observe(time.Since(began).Seconds())
-	return result, err
+}
+
+// ToolStarted implements [engine.ToolObserver].
+func (t *Telemetry) ToolStarted(ctx context.Context, _ *engine.RunInfo, label, name string) context.Context {
+	if t.tracer != nil {
+		ctx, _ = t.tracer.Start(ctx, "execute_tool "+name, trace.WithAttributes(
+			attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", name), attribute.String("antiphon.server_label", label)))
+	}
+	return ctx
+}
+
+// ToolEnded implements [engine.ToolObserver]. A server that a client brought along
+// is told apart only so far as there are few of them.
+func (t *Telemetry) ToolEnded(ctx context.Context, _ *engine.RunInfo, e *engine.ToolEnd) {
+	t.m.tools.WithLabelValues(t.servers.learn(e.Label), string(e.Outcome)).Observe(e.Duration.Seconds())
+	if t.tracer == nil {
+		return
+	}
+	span := trace.SpanFromContext(ctx)
+	if e.Outcome != engine.ToolOK {
+		span.SetAttributes(attribute.String("error.type", string(e.Outcome)))
+		span.SetStatus(codes.Error, string(e.Outcome))
+	}
+	span.End()
 }
