@@ -89,6 +89,16 @@ show-tools: ## Show what tools that the gateway runs promise: loop, limits, appr
 	@echo "--- what a round of the loop costs beside the bare calls"
 	go run ./bench tools
 
+# A must-show of the state is an ordinary test whose name begins with TestState.
+.PHONY: show-state
+show-state: ## Show what is promised of memory: its tests, 200 conversations over two gateways, its figures
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; \
+	go test -count=1 -v -run '^TestState' . ./internal/engine ./standard ./store/... > "$$log" 2>&1 || status=$$?; \
+	grep -E '^ *--- (PASS|FAIL|SKIP): TestState|state_test.go:[0-9]*: [0-9]' "$$log" || { echo "no test is named TestState…"; status=1; }; \
+	if (( status != 0 )); then cat "$$log"; exit "$$status"; fi
+	@echo "--- 200 conversations of 50 turns, each turn to one of two gateways"
+	@go test -count=1 -v -timeout 30m -run '^TestStateTwoGateways$$' ./conformance -state-conversations 200 -state-turns 50 | sed -n 's/^ *state_test.go:[0-9]*: //p; /^FAIL/p; /--- FAIL/p; /^ok/p'
+
 # A package is asked to rewrite its goldens if its tests know the -update flag.
 .PHONY: update
 update: ## Rewrite the golden files; read the diff before you commit it

@@ -35,11 +35,14 @@ func TestClients(t *testing.T) {
 	for _, tt := range []struct {
 		name, protocol string
 		settings       string // of the model
+		store          string // what clients say; "" is what they do by themselves
 	}{
-		{"chat", "chat", ""},
-		{"responses, relayed", "responses", ""},
+		{"chat", "chat", "", "false"},
+		{"chat, remembered", "chat", "", ""},
+		{"responses, relayed", "responses", "", "false"},
 		// A request that is to be changed cannot pass as it came: it is run.
-		{"responses, run", "responses", "defaults: { service_tier: auto }"},
+		{"responses, run", "responses", "defaults: { service_tier: auto }", "false"},
+		{"responses, remembered", "responses", "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +57,7 @@ func TestClients(t *testing.T) {
 				"ANTIPHON_BASE_URL="+gateway+"/v1",
 				"ANTIPHON_MODEL=tiny",
 				"ANTIPHON_API_KEY=conformance",
-				"ANTIPHON_STORE=false", // the gateway keeps no responses yet: clients resend the conversation
+				"ANTIPHON_STORE="+tt.store,
 			)
 			for _, client := range clients {
 				t.Run(client.name, func(t *testing.T) {

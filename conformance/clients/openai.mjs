@@ -1,7 +1,7 @@
 // The OpenAI SDK for JavaScript. Every scenario runs over its three ways to ask:
 // create(), create({stream: true}) and the accumulating .stream() helper.
 import assert from 'node:assert/strict';
-import OpenAI, { APIError, InternalServerError, RateLimitError } from 'openai';
+import OpenAI, { APIError, InternalServerError, NotFoundError, RateLimitError } from 'openai';
 import { zodResponsesFunction, zodTextFormat } from 'openai/helpers/zod';
 import { z } from 'zod';
 import { rejection, remembers, run, scenario, target } from './harness.mjs';
@@ -243,6 +243,86 @@ if (remembers) {
     const second = await ways.json({ input: model.text.prompt, previous_response_id: first.id });
     assert.equal(second.output_text, model.text.answer);
     assert.equal(second.usage.input_tokens, first.usage.total_tokens + model.text.words);
+  });
+
+  // Tools across three turns: the call, its result, and a question after both.
+  scenario('previous_response_id with tools across turns', async () => {
+    const first = await ways.json({ input: model.oneCall.prompt, tools: [weatherTool] });
+    const second = await ways.helper({
+      previous_response_id: first.id,
+      input: outputs(assertCalls(first, model.oneCall.cities)),
+      tools: [weatherTool],
+    });
+    assert.equal(second.output_text, model.oneCall.answer);
+    const third = await ways.events({ previous_response_id: second.id, input: model.text.prompt });
+    assert.equal(third.output_text, model.text.answer);
+    assert.equal(third.usage.input_tokens, second.usage.total_tokens + model.text.words);
+  });
+
+  scenario('retrieve', async () => {
+    const made = await ways.json({ input: model.text.prompt, metadata: { a: 'b' } });
+    assert.equal(made.store, true);
+    const got = await client.responses.retrieve(made.id);
+    assert.deepEqual({ ...got, _request_id: undefined }, { ...made, _request_id: undefined });
+    assert.equal(got.output_text, model.text.answer);
+  });
+
+  scenario('delete', async () => {
+    const { id } = await ways.json({ input: model.text.prompt });
+    await client.responses.delete(id);
+    for (const call of [() => client.responses.retrieve(id), () => client.responses.delete(id), () => client.responses.inputItems.list(id)]) {
+      assert.ok((await rejection(call())) instanceof NotFoundError);
+    }
+    const error = await rejection(ways.json({ input: model.text.prompt, previous_response_id: id }));
+    assert.equal(error.code, 'previous_response_not_found');
+  });
+
+  scenario('inputItems.list in pages', async () => {
+    const words = Array.from({ length: 25 }, (_, i) => `word ${i}`);
+    const { id } = await ways.json({ input: words.map((content) => ({ role: 'user', content })) });
+    for (const [order, want] of [['asc', words], [undefined, words.toReversed()]]) {
+      const got = [];
+      for await (const item of client.responses.inputItems.list(id, { limit: 10, order })) {
+        assert.match(item.id, /^msg_/);
+        got.push(item.content.map((part) => part.text).join(''));
+      }
+      assert.deepEqual(got, want);
+    }
+  });
+
+  scenario('inputTokens.count', async () => {
+    const { id } = await ways.json({ input: model.text.prompt });
+    const count = async (params) => (await client.responses.inputTokens.count({ model: target.model, ...params })).input_tokens;
+    const alone = await count({ input: model.text.prompt });
+    const after = await count({ input: model.text.prompt, previous_response_id: id });
+    assert.ok(alone > 0 && after > alone, `${alone} alone, ${after} after a response`);
+  });
+
+  scenario('conversations', async () => {
+    const conversation = await client.conversations.create({ metadata: { topic: 'a' }, items: [{ type: 'message', role: 'user', content: model.text.prompt }] });
+    const first = await ways.json({ input: model.oneCall.prompt, tools: [weatherTool], conversation: conversation.id });
+    assert.equal(first.conversation.id, conversation.id);
+    const second = await ways.helper({
+      input: outputs(assertCalls(first, model.oneCall.cities)),
+      tools: [weatherTool],
+      conversation: { id: conversation.id },
+    });
+    assert.equal(second.output_text, model.oneCall.answer);
+    const types = [];
+    let last;
+    for await (const item of client.conversations.items.list(conversation.id, { order: 'asc', limit: 2 })) {
+      types.push(item.type);
+      last = item;
+    }
+    assert.deepEqual(types, ['message', 'message', 'function_call', 'function_call_output', 'message']);
+    assert.equal((await client.conversations.items.retrieve(last.id, { conversation_id: conversation.id })).id, last.id);
+    assert.equal((await client.conversations.items.delete(last.id, { conversation_id: conversation.id })).id, conversation.id);
+    const added = await client.conversations.items.create(conversation.id, { items: [{ type: 'message', role: 'user', content: 'x' }] });
+    assert.equal(added.data.length, 1);
+    assert.deepEqual((await client.conversations.update(conversation.id, { metadata: { topic: 'b' } })).metadata, { topic: 'b' });
+    assert.deepEqual((await client.conversations.retrieve(conversation.id)).metadata, { topic: 'b' });
+    assert.equal((await client.conversations.delete(conversation.id)).deleted, true);
+    assert.ok((await rejection(client.conversations.retrieve(conversation.id))) instanceof NotFoundError);
   });
 }
 
