@@ -78,7 +78,7 @@ var layers = []row{
 
 	{layer: 7, pkg: "cmd/antiphon", imports: []string{"standard", ".", "config"}, why: "flags, signals and exit codes"},
 	{layer: 7, pkg: "cmd/fakeupstream", imports: []string{"standard", ".", "config", "internal/fakeupstream"}, why: "the scripted provider as a process"},
-	{layer: 7, pkg: "bench", imports: []string{".", "responses", "upstream", "upstream/*", "store", "store/*"}, why: "measures the gateway as it is shipped, and counts allocations as an embedder who hands over a transport"},
+	{layer: 7, pkg: "bench", imports: []string{".", "responses", "upstream", "upstream/*", "store", "store/*", "internal/pgtest"}, why: "measures the gateway as it is shipped, and counts allocations as an embedder who hands over a transport"},
 	{layer: 7, pkg: "conformance", imports: []string{"standard", ".", "config", "internal/fakeupstream"}, why: "looks at a running gateway from outside"},
 	{layer: 7, pkg: "deploy", why: "files; its code is the tests that keep them true"},
 	{layer: 7, pkg: "examples/*", imports: with(contracts, with(engines, "responses", "config", ".", "standard")...), why: "an embedder cannot import internal packages, so an example must not"},
@@ -95,7 +95,7 @@ var modules = []struct {
 	{"github.com/spf13/cobra", []string{"cmd/antiphon", "cmd/fakeupstream"}, "command line"},
 	{"github.com/goccy/go-yaml", []string{"config"}, "strict YAML with line numbers"},
 	{"github.com/coder/websocket", []string{"internal/server"}, "WebSocket readers"},
-	{"github.com/jackc/pgx/v5", []string{"store/pgstore", "internal/pgtest"}, "PostgreSQL"},
+	{"github.com/jackc/pgx/v5", []string{"store/pgstore", "internal/pgtest", "bench"}, "PostgreSQL, and its bare rows to compare with"},
 	{"github.com/pressly/goose/v3", []string{"store/pgstore"}, "migrations"},
 	{"github.com/redis/rueidis", []string{"store/redisstore"}, "Redis and Valkey"},
 	{"github.com/klauspost/compress", []string{"store", "internal/server"}, "zstd for stored bodies; zstd and gzip for request bodies"},

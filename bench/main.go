@@ -56,6 +56,7 @@ var measurements = []measurement{
 	{"stall", "readers that stop reading", true, measureStall},
 	{"relay", "answers that pass as they came, against a bare reverse proxy and nginx", false, measureRelay},
 	{"redis", "responses and chains in Redis, against redis-benchmark", false, measureRedis},
+	{"postgres", "responses and chains in PostgreSQL, against its bare rows and pgbench", false, measurePostgres},
 	{"ttft", "time to the first token, over the direct call", false, measureFirstToken},
 }
 

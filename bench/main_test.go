@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	all := []string{"events", "allocs", "streams", "million", "stall", "relay", "redis", "ttft"}
+	all := []string{"events", "allocs", "streams", "million", "stall", "relay", "redis", "postgres", "ttft"}
 	tests := []struct {
 		name  string
 		args  []string

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,62 +15,104 @@ import (
 	"github.com/antiphon-dev/antiphon/store"
 )
 
-// readChain walks from a response to what it continues. Beyond the caps it stops,
-// and then sends no bodies at all.
+// readChain walks from a response ($1, of $2) to what it continues. Beyond the caps
+// ($3, $4) it stops, and then sends no bodies at all. It looks only at
+// partitions from $5 to $10: each that it might have to look at costs, whether it
+// does or not. $6 to $9 are where an earlier statement got to.
+//
+// The limit of the inner query makes it a lookup, which touches one partition,
+// whatever the planner thinks of their sizes.
 const readChain = `
 with recursive chain as (
-	select id, parent, parent_items, status, depth, oldest, context, input, output, -1 as items, 1 as hop,
-		coalesce(octet_length(context), 0)::int8 + coalesce(octet_length(input), 0) + coalesce(octet_length(output), 0) as bytes
-	from responses where id = $1 and owner = $2 and not deleted
+	select id, parent, parent_items, status, depth, oldest, context, input, output, $6::int4 as items, $7::int4 + 1 as hop,
+		$8::int8 + coalesce(octet_length(context), 0) + coalesce(octet_length(input), 0) + coalesce(octet_length(output), 0) as bytes
+	from responses where id = $1 and owner = $2 and (not deleted or $9::bool)
 	union all
 	select p.id, p.parent, p.parent_items, p.status, p.depth, p.oldest, p.context, p.input, p.output, c.parent_items, c.hop + 1,
 		c.bytes + coalesce(octet_length(p.context), 0) + coalesce(octet_length(p.input), 0) + coalesce(octet_length(p.output), 0)
-	from chain c join responses p on p.id = c.parent and p.owner = $2
+	from chain c cross join lateral (
+		select id, parent, parent_items, status, depth, oldest, context, input, output
+		from responses where id = c.parent and owner = $2 and id >= $5 and id < $10 limit 1
+	) p
 	where c.hop <= $3::int4 and c.bytes <= $4::int8
 ), total as (
 	select max(hop) <= $3::int4 and max(bytes) <= $4::int8 as within from chain
 )
-select id, parent, status, depth, oldest, items, within,
+select id, parent, parent_items, status, depth, oldest, items, bytes, within,
 	case when within then context end, case when within then input end, case when within then output end
-from chain, total order by hop desc`
+from chain, total order by hop`
 
-// Chain implements [store.Responses].
+// Chain implements [store.Responses]. Most chains are of today and yesterday; where
+// one goes on, its members say how far. The clocks of those who made them may differ.
 func (s *Store) Chain(ctx context.Context, owner, id string, caps store.Caps) ([]store.Segment, error) {
 	at, err := s.locateVisible(owner, id)
 	if err != nil {
 		return nil, err
 	}
-	var chain []store.Segment
-	err = at.run(ctx, "read a chain", true, func(ctx context.Context) error {
-		chain = nil
-		return at.queryAll(ctx, readChain, []any{at.id, owner, caps.Depth, caps.Bytes}, func(rows pgx.Rows) error {
-			var (
-				seg    store.Segment
-				id     [16]byte
-				parent *[16]byte
-				within bool
-			)
-			err := rows.Scan(&id, &parent, &seg.Status, &seg.Depth, &seg.Oldest, &seg.Items, &within, &seg.Context, &seg.Input, &seg.Output)
-			switch {
-			case err != nil:
-				return err
-			case !within:
-				return store.ErrTooLong
-			case len(chain) == 0 && parent != nil: // the oldest has a parent: cannot be, see store.MayLink
-				return store.ErrNotFound
-			}
-			seg.ID = formatID(responses.PrefixResponse, &id)
-			chain = append(chain, seg)
-			return nil
-		})
-	})
-	if err == nil && len(chain) == 0 {
-		err = store.ErrNotFound
-	}
-	if err != nil {
+	today := dayOf(responses.IDTime(id))
+	recent, soon := floorID(today.Add(-day)), floorID(today.Add(2*day))
+	w := walk{place: at, next: &at.id, items: -1}
+	if err := w.goOn(ctx, caps, recent, soon); err != nil {
 		return nil, err
 	}
-	return chain, nil
+	if w.next != nil {
+		if err := w.goOn(ctx, caps, floorID(w.chain[0].Oldest), soon); err != nil {
+			return nil, err
+		}
+	}
+	if w.next != nil {
+		if err := w.goOn(ctx, caps, [16]byte{}, lastID); err != nil {
+			return nil, err
+		}
+	}
+	if w.next != nil { // an ancestor is gone: cannot be, see store.MayLink
+		return nil, store.ErrNotFound
+	}
+	slices.Reverse(w.chain)
+	return w.chain, nil
+}
+
+// walk is a chain as far as it was read, the youngest first.
+type walk struct {
+	place
+	chain []store.Segment
+	next  *[16]byte // what the oldest continues
+	items int       // how much of it
+	bytes int64
+}
+
+// goOn reads on as far as the chain lies between two ids.
+func (w *walk) goOn(ctx context.Context, caps store.Caps, from, to [16]byte) error {
+	if bytes.Compare(w.next[:], from[:]) < 0 || bytes.Compare(w.next[:], to[:]) >= 0 {
+		return nil
+	}
+	begun := *w
+	return w.run(ctx, "read a chain", true, func(ctx context.Context) error {
+		*w = begun
+		err := w.queryAll(ctx, readChain, []any{*w.next, w.owner, caps.Depth, caps.Bytes, from, w.items, len(w.chain), w.bytes, len(w.chain) > 0, to}, w.step)
+		if err == nil && len(w.chain) == 0 {
+			return store.ErrNotFound
+		}
+		return err
+	})
+}
+
+// step takes one more segment.
+func (w *walk) step(rows pgx.Rows) error {
+	var (
+		seg    store.Segment
+		id     [16]byte
+		within bool
+	)
+	// The driver knows plain types faster than named ones.
+	err := rows.Scan(&id, &w.next, &w.items, (*string)(&seg.Status), &seg.Depth, &seg.Oldest, &seg.Items, &w.bytes, &within,
+		(*[]byte)(&seg.Context), (*[]byte)(&seg.Input), (*[]byte)(&seg.Output))
+	if err == nil && !within {
+		return store.ErrTooLong
+	}
+	seg.ID = formatID(responses.PrefixResponse, &id)
+	w.chain = append(w.chain, seg)
+	return err
 }
 
 // newestWith finds the newest response with a key a.key that its owner may see; of

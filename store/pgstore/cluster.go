@@ -37,11 +37,19 @@ const (
 )
 
 // settings of every connection. A chain is one plan over all partitions: made
-// anew, or compiled, it costs many times what running it does. The times end what
-// would hold others up.
+// anew, or compiled, it costs many times what running it does. All that is ever
+// needed is to look up keys, one after another; a plan that reads whole tables,
+// because it was made while today's was empty, would still be used when it is not.
+// The times end what would hold others up.
 var settings = map[string]string{
 	"jit":                                 "off",
 	"plan_cache_mode":                     "force_generic_plan",
+	"enable_seqscan":                      "off",
+	"enable_bitmapscan":                   "off",
+	"enable_hashjoin":                     "off",
+	"enable_mergejoin":                    "off",
+	"enable_material":                     "off",
+	"enable_memoize":                      "off",
 	"statement_timeout":                   "5s",
 	"lock_timeout":                        "2s",
 	"idle_in_transaction_session_timeout": "5s",

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -41,6 +42,9 @@ func floorID(t time.Time) (b [16]byte) {
 	binary.BigEndian.PutUint64(b[:8], uint64(max(t.UnixMilli(), 0))<<16)
 	return b
 }
+
+// lastID is greater than every id.
+var lastID = [16]byte(bytes.Repeat([]byte{0xff}, 16))
 
 // firstVisible is the smallest id that is not over its time.
 func (s *Store) firstVisible() [16]byte {

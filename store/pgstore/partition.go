@@ -100,7 +100,9 @@ func (c *cluster) makeDays(ctx context.Context, from, to time.Time) error {
 					continue
 				}
 				lo, hi := floorID(d), floorID(d.Add(day))
-				_, err := tx.Exec(ctx, fmt.Sprintf(`create table %[2]s (like %[1]s including all);
+				// Up to half a page a response lies in one piece: a body that lies apart is
+				// another lookup for every member of a chain.
+				_, err := tx.Exec(ctx, fmt.Sprintf(`create table %[2]s (like %[1]s including all) with (toast_tuple_target = 4080);
 					alter table %[1]s attach partition %[2]s for values from ('%[3]x') to ('%[4]x')`, table, name, lo, hi), pgx.QueryExecModeSimpleProtocol)
 				if err != nil {
 					return fmt.Errorf("make %s: %w", name, err)
