@@ -59,11 +59,11 @@ func measureRedis(ctx context.Context, r *rig, s *section) error {
 		return err
 	}
 	races := []redisRace{
-		{"put", "SET", turn, redisClients, pick(r, 8000, 1000), put(large)},
-		{"put, one client", "SET", turn, 1, pick(r, 2000, 300), put(large)},
-		{"put, nothing to pack", "SET", redisSmall, redisClients, pick(r, 20_000, 2000), put(small)},
-		{fmt.Sprintf("chain of %d", redisChain), "GET", chain, redisClients, pick(r, 2000, 200), read},
-		{fmt.Sprintf("chain of %d, one client", redisChain), "GET", chain, 1, pick(r, 500, 100), read},
+		{"put", "SET", turn, redisClients, pick(r, 3000, 1000), put(large)},
+		{"put, one client", "SET", turn, 1, pick(r, 1000, 300), put(large)},
+		{"put, nothing to pack", "SET", redisSmall, redisClients, pick(r, 10_000, 2000), put(small)},
+		{fmt.Sprintf("chain of %d", redisChain), "GET", chain, redisClients, pick(r, 500, 200), read},
+		{fmt.Sprintf("chain of %d, one client", redisChain), "GET", chain, 1, pick(r, 200, 100), read},
 	}
 	for _, race := range races {
 		if err := race.run(ctx, r, server.addr, s); err != nil {

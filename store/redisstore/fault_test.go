@@ -102,6 +102,29 @@ func TestSaysSoon(t *testing.T) {
 	})
 }
 
+// TestReadyAsksOnce: what has just worked is not tried again, in any shard (R41).
+func TestReadyAsksOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, "redis://"+server.Addr, nil)
+	defer s.Close()
+	server.Do("CONFIG RESETSTAT")
+	began := time.Now()
+	for shard := range uint16(100) {
+		if err := s.Ready(t.Context(), shard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	most := 1 + int(time.Since(began)/time.Second) // what worked says so for a second
+	var asked int
+	if _, rest, ok := strings.Cut(server.Do("INFO commandstats"), "cmdstat_set:calls="); ok {
+		fmt.Sscan(strings.Split(rest, ",")[0], &asked)
+	}
+	if asked > most {
+		t.Errorf("a hundred questions asked Redis %d times, want at most %d", asked, most)
+	}
+}
+
 // TestCreatesExactlyOne: a write that is sent many times over counts once (R41).
 func TestCreatesExactlyOne(t *testing.T) {
 	t.Parallel()

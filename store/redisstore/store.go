@@ -42,7 +42,8 @@ type Store struct {
 	prefix    string
 	retention time.Duration
 	now       func() time.Time
-	// written is when a write to each shard last worked, in nanoseconds since began.
+	// written is when a write last worked, in nanoseconds since began: for each shard
+	// of a cluster, whose nodes fail one by one, otherwise for all as that of shard 0.
 	written [responses.Shards]atomic.Int64
 	began   time.Time
 }
@@ -117,7 +118,7 @@ const readyFor = time.Second
 // or a replica, answers and yet takes nothing.
 func (s *Store) Ready(ctx context.Context, shard uint16) error {
 	shard %= responses.Shards
-	if last := s.written[shard].Load(); last > 0 && time.Since(s.began)-time.Duration(last) < readyFor {
+	if last := s.lastWrite(shard).Load(); last > 0 && time.Since(s.began)-time.Duration(last) < readyFor {
 		return nil
 	}
 	key := space{prefix: s.prefix, shard: shard}.key(kindReady, "")
@@ -134,10 +135,17 @@ func (s *Store) Ready(ctx context.Context, shard uint16) error {
 func (s *Store) wrote(shard uint16, err error) {
 	switch {
 	case err == nil:
-		s.written[shard].Store(max(int64(time.Since(s.began)), 1))
+		s.lastWrite(shard).Store(max(int64(time.Since(s.began)), 1))
 	case errors.Is(err, store.ErrUnavailable):
-		s.written[shard].Store(0)
+		s.lastWrite(shard).Store(0)
 	}
+}
+
+func (s *Store) lastWrite(shard uint16) *atomic.Int64 {
+	if s.client.Mode() != rueidis.ClientModeCluster {
+		shard = 0
+	}
+	return &s.written[shard]
 }
 
 // Close implements [store.Store].
