@@ -105,6 +105,8 @@ var modules = []struct {
 	{"github.com/santhosh-tekuri/jsonschema/v6", nil, "checks what we send against the published schema"},
 	{"github.com/prometheus/client_golang", []string{"internal/telemetry"}, "metrics"},
 	{"go.opentelemetry.io/otel", []string{"internal/telemetry"}, "traces"},
+	{"go.opentelemetry.io/proto/otlp", nil, "reads the traces that we send"},
+	{"google.golang.org/protobuf", nil, "reads the traces that we send"},
 	{"github.com/google/go-cmp", nil, "diffs"},
 	{"github.com/rogpeppe/go-internal", nil, "txtar goldens and command scripts"},
 	{"go.uber.org/goleak", nil, "leaked goroutines"},
