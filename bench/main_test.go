@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 		{name: "spine", args: []string{"spine"}, want: all[:5]},
 		{name: "flag behind", args: []string{"spine", "--small"}, want: all[:5], small: true},
 		{name: "flags around", args: []string{"--json", "f", "ttft", "--small", "allocs"}, want: []string{"allocs", "ttft"}, small: true, json: "f"},
-		{name: "spine and more", args: []string{"ttft", "redis", "spine", "relay"}, want: all},
+		{name: "spine and more", args: []string{"ttft", "redis", "postgres", "spine", "relay"}, want: all},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
