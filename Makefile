@@ -72,22 +72,20 @@ show-spine: ## Show what the spine promises: its tests, then its loads at full s
 	go test -count=1 -run '^TestGoldens$$' ./upstream/chat ./upstream/native -every-byte
 	go run ./bench spine
 
+# Each of these tests logs rows of a table, which begin with a bar.
 .PHONY: show-routing
-show-routing: ## Show that bad targets are not seen: 2,000 requests for each fault, 50 at a time
-	@go test -count=1 -v -run '^TestRoutingSurvives$$' . -routing-requests 2000 | sed -n 's/^ *routing_test.go:[0-9]*: //p; /^FAIL/p; /--- FAIL/p; /^ok/p'
-
-# A must-show of the tool loop is a test whose name begins with TestTools.
-.PHONY: show-tools
-show-tools: ## Show what tools that the gateway runs promise: loop, limits, approval, MCP, addresses
-	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; \
-	go test -count=1 -v -run '^TestTools' . > "$$log" 2>&1 || status=$$?; \
-	go test -count=1 -v ./tool/... ./internal/netguard >> "$$log" 2>&1 || status=$$?; \
-	grep -E '^(    )?--- (PASS|FAIL|SKIP): Test' "$$log" || { echo "no test ran"; status=1; }; \
-	if (( status != 0 )); then cat "$$log"; exit "$$status"; fi
-	@echo "--- real clients and real MCP servers"
-	go test -count=1 -run '^TestToolClients$$' -v ./conformance | grep -E '^ *--- |^(ok|FAIL)|passed'
-	@echo "--- what a round of the loop costs beside the bare calls"
-	go run ./bench tools
+show-routing: ## Show routing, reload and limits at full size: tables of what was seen (about three minutes)
+	@table() { sed -n 's/^ *[a-z_]*_test.go:[0-9]*: |/|/p; /^FAIL/p; /--- FAIL/p; /^ *[a-z_]*_test.go:[0-9]*: [^|]/p'; }; \
+	echo "--- one of three targets is bad: 2,000 requests for each fault, 50 at a time"; \
+	go test -count=1 -v -run '^TestRoutingSurvives$$' . -routing-requests 2000 | table; \
+	echo "--- how load is shared"; \
+	go test -count=1 -v -run '^(TestShow.*|TestWeights|TestEjection)$$' ./internal/route -show-turns 100000 | table; \
+	echo "--- the file changes under load"; \
+	go test -count=1 -v -run '^TestReloadUnderLoad$$' ./cmd/antiphon -reload-time 30s -reload-streams 200 | table; \
+	echo "--- limits of keys at ten times the load"; \
+	go test -count=1 -v -run '^TestLimitsUnderLoad$$' ./cmd/antiphon -limit-time 60s | table; \
+	echo "--- tenants that share an upstream that remembers"; \
+	go test -count=1 -v -run '^TestUpstreamState' ./standard | sed -n '/^--- /p'
 
 # A must-show of the state is an ordinary test whose name begins with TestState.
 .PHONY: show-state
