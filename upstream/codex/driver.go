@@ -57,8 +57,9 @@ type Options struct {
 	MaxMemory int64
 	// IdleTime is when a process without turns is ended. Zero means 10 minutes.
 	IdleTime time.Duration
-	// CheckTime is how often a process is looked at. Zero means 10 s.
-	CheckTime time.Duration
+	// CheckTime is how often a process is looked at, and AnswerTime how long it may
+	// take to answer then. Zero means 10 s each.
+	CheckTime, AnswerTime time.Duration
 	// StartTime is how long a process may take to start. Zero means 20 s.
 	StartTime time.Duration
 
@@ -80,6 +81,7 @@ func (o *Options) withDefaults() Options {
 	orElse(&d.MaxMemory, 512<<20)
 	orElse(&d.IdleTime, 10*time.Minute)
 	orElse(&d.CheckTime, 10*time.Second)
+	orElse(&d.AnswerTime, 10*time.Second)
 	orElse(&d.StartTime, 20*time.Second)
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)

@@ -294,6 +294,18 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
+// TestEnded: a process that grows without end, and one that does not answer, is
+// ended with the turns that it has.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	for how, why := range map[string]string{"bursting": "bytes of memory", "deaf to checks": "did not answer within"} {
+		d := newDriver(t, how, &Options{CheckTime: 10 * time.Millisecond, AnswerTime: 300 * time.Millisecond})
+		if _, err := ask(t, d, "stall"); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: the turn ended with %v", how, err)
+		}
+	}
+}
+
 // TestIdle: a process that nobody needs ends, and its home with it.
 func TestIdle(t *testing.T) {
 	t.Parallel()

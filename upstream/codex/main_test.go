@@ -52,7 +52,10 @@ func standIn(how string) {
 		time.Sleep(time.Hour)
 	}
 	s := &server{texts: map[string]string{}, memory: 100 << 20, deaf: how == "deaf to checks"}
-	if how == "fat" {
+	switch how {
+	case "fat":
+		s.memory = 1 << 30
+	case "bursting":
 		s.memory = 4 << 30
 	}
 	in := bufio.NewScanner(os.Stdin)

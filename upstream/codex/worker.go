@@ -14,8 +14,11 @@ import (
 	"github.com/antiphon-dev/antiphon/responses"
 )
 
-// checkPatience is how long a process may take to say that it is well.
-const checkPatience = 10 * time.Second
+const (
+	// far is how many times the memory at which it is replaced a process may have
+	// before it is ended with its turns: something makes it collect without end.
+	far = 4
+)
 
 // A worker is one app-server process.
 type worker struct {
@@ -205,7 +208,8 @@ func lostProcess(cause error) error {
 // check replaces a process that is old, large or idle, and ends one that does not
 // answer.
 func (w *worker) check() {
-	ctx, cancel := context.WithTimeoutCause(w.d.closing, checkPatience, fmt.Errorf("it did not answer within %v", checkPatience))
+	patience := w.d.opts.AnswerTime
+	ctx, cancel := context.WithTimeoutCause(w.d.closing, patience, fmt.Errorf("it did not answer within %v", patience))
 	defer cancel()
 	var said diagnostics
 	err := w.conn.Call(ctx, methodDiagnostics, struct{}{}, &said)
@@ -214,9 +218,13 @@ func (w *worker) check() {
 		w.conn.Kill(err)
 		return
 	}
+	opts := &w.d.opts
+	if memory := said.Process.ResidentMemoryBytes; memory > far*opts.MaxMemory {
+		w.conn.Kill(fmt.Errorf("it has %d bytes of memory", memory))
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	opts := &w.d.opts
 	why := ""
 	switch {
 	case time.Since(w.born) > opts.MaxAge:

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,7 +28,8 @@ type Harness struct {
 	// the latest the second piece makes the driver yield an event.
 	Endless func(n int) string
 	// Lacks names the checks that do not apply to this driver, each with the
-	// reason. They are skipped by that reason.
+	// reason, or cases of them, as in "status/redirect". They are skipped by that
+	// reason.
 	Lacks map[string]string
 }
 
@@ -68,19 +70,44 @@ var checks = []check{
 // is a subtest; the harness may declare by name that it lacks one.
 func Run(t *testing.T, h Harness) {
 	for name := range h.Lacks {
-		if !slices.ContainsFunc(checks, func(c check) bool { return c.name == name }) {
-			t.Errorf("the harness lacks %q, which is no check", name)
+		name, of, isCase := strings.Cut(name, "/")
+		i := slices.IndexFunc(checks, func(c check) bool { return c.name == name })
+		if i < 0 || isCase && !slices.Contains(checks[i].cases(), of) {
+			t.Errorf("the harness lacks %q, which is no check", name+"/"+of)
 		}
 	}
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if reason, ok := h.Lacks[c.name]; ok {
-				t.Skipf("declared by the harness: %s", reason)
-			}
+			h.skip(t, c.name)
 			c.run(t, &h)
 		})
 	}
+}
+
+// skip skips what the harness lacks.
+func (h *Harness) skip(t *testing.T, name string) {
+	t.Helper()
+	if reason, ok := h.Lacks[name]; ok {
+		t.Skipf("declared by the harness: %s", reason)
+	}
+}
+
+// cases returns the names of the cases of a check that can be lacked one by one.
+func (c check) cases() (names []string) {
+	switch c.name {
+	case "answer":
+		return []string{requestID}
+	case "status":
+		for _, tt := range statuses {
+			names = append(names, tt.name)
+		}
+	case "content type":
+		for _, tt := range otherTypes(&Harness{}) {
+			names = append(names, tt.name)
+		}
+	}
+	return names
 }
 
 // bench is a driver under test and the upstream that it speaks to.
