@@ -21,7 +21,7 @@ func (e *Engine) continueResponse(ctx context.Context, owner string, m *memory) 
 	if !ok {
 		return errNoPrevious
 	}
-	chain, err := e.opts.Store.Chain(ctx, owner, id, store.Caps{Depth: e.opts.ContextDepth + 1, Bytes: e.opts.ContextBytes})
+	chain, err := e.opts.Store.Chain(ctx, owner, id, e.caps())
 	if err != nil {
 		return e.chainFailure(err)
 	}
@@ -51,6 +51,11 @@ func (e *Engine) continueResponse(ctx context.Context, owner string, m *memory) 
 	m.depth, m.oldest = last.Depth+1, last.Oldest
 	m.copied = m.depth >= e.opts.ContextDepth || !store.MayLink(m.oldest, e.opts.Now(), e.opts.Retention)
 	return nil
+}
+
+// caps bound a chain. A response that is to be remembered never makes one deeper.
+func (e *Engine) caps() store.Caps {
+	return store.Caps{Depth: e.opts.ContextDepth + 1, Bytes: e.opts.ContextBytes}
 }
 
 func (e *Engine) chainFailure(err error) error {

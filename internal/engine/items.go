@@ -13,18 +13,31 @@ import (
 
 // keptInput returns the items that the request added as they are kept.
 func (m *memory) keptInput(responseID string) ([]store.Item, error) {
-	kept := make([]store.Item, 0, len(m.added))
-	for i, it := range m.added {
-		if _, ok := it.(*responses.CompactionTrigger); ok {
-			continue // it asked for something once, and says nothing
-		}
-		k, err := keptItem(it, func() string { return inputID(it.Type(), responseID, i) })
+	added := keepable(m.added)
+	kept := make([]store.Item, 0, len(added)-m.linked)
+	for i, it := range added[m.linked:] {
+		k, err := keptItem(it, func() string {
+			if m.hashes != nil {
+				return m.hashes[m.linked+i].itemID(it.Type())
+			}
+			return inputID(it.Type(), responseID, i)
+		})
 		if err != nil {
 			return nil, err
 		}
 		kept = append(kept, k)
 	}
 	return kept, nil
+}
+
+// keepable returns the items that are kept. What asks for a compaction asks for it
+// once, and says nothing.
+func keepable(items []responses.Item) []responses.Item {
+	trigger := func(it responses.Item) bool { _, ok := it.(*responses.CompactionTrigger); return ok }
+	if !slices.ContainsFunc(items, trigger) {
+		return items
+	}
+	return slices.DeleteFunc(slices.Clone(items), trigger)
 }
 
 // keptItem returns an input item as it is kept. It gets an id if it has none.

@@ -65,7 +65,11 @@ func (e *Engine) InputItems(ctx context.Context, owner, id string, p store.Page)
 	if err != nil {
 		return nil, err
 	}
-	page, more, err := store.Cut(kept.record.Input, p)
+	items, err := e.wholeInput(ctx, owner, kept.record)
+	if err != nil {
+		return nil, err
+	}
+	page, more, err := store.Cut(items, p)
 	return &Items{page, more}, storeFailure(err, errNoAfter)
 }
 

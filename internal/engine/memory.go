@@ -34,6 +34,10 @@ type memory struct {
 	link   store.Link
 	depth  int
 	oldest time.Time // zero if it is alone
+	// hashes are those of added, if the request goes on from nothing; the first
+	// linked of its items are stored already, where link says.
+	hashes []contextHash
+	linked int
 	// copied is true if the record takes the context along instead of linking.
 	copied bool
 }
@@ -52,7 +56,7 @@ func (e *Engine) recall(ctx context.Context, owner string, req *responses.Reques
 		return nil, responses.Unsupported("background", "This gateway runs responses in the foreground only.")
 	}
 	m.keep = req.Store == nil || *req.Store
-	for _, step := range []func(context.Context, string, *memory) error{e.loadContext, e.resolve, e.ready} {
+	for _, step := range []func(context.Context, string, *memory) error{e.loadContext, e.resolve, e.recognise, e.ready} {
 		if err := step(ctx, owner, m); err != nil {
 			return nil, err
 		}

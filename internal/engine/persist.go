@@ -36,7 +36,10 @@ func (r *Run) persist(ctx context.Context, resp *responses.Response) error {
 		switch {
 		case errors.Is(err, store.ErrLinkGone) && record.Link.ID != "":
 			// What it goes on from was deleted meanwhile: then it takes that along.
-			r.memory.copyContext(record)
+			r.memory.standAlone()
+			if record, err = r.record(resp); err != nil {
+				return err
+			}
 			continue
 		case !errors.Is(err, store.ErrUnavailable):
 			return commitFailure(err)
@@ -80,8 +83,10 @@ func (r *Run) persistFailed(ctx context.Context, resp *responses.Response) {
 	ctx, cancel := context.WithTimeout(ctx, lastTry)
 	defer cancel()
 	if errors.Is(r.write(ctx, record), store.ErrLinkGone) {
-		r.memory.copyContext(record)
-		_ = r.write(ctx, record) // the client has its error in any case
+		r.memory.standAlone()
+		if record, err = r.record(resp); err == nil {
+			_ = r.write(ctx, record) // the client has its error in any case
+		}
 	}
 }
 
@@ -117,23 +122,29 @@ func (r *Run) record(resp *responses.Response) (*store.Record, error) {
 		Losses: append(r.head.Losses[:len(r.head.Losses):len(r.head.Losses)], r.end.Losses...),
 		Link:   m.link, Depth: m.depth, Oldest: m.oldest,
 	}
-	if record.Oldest.IsZero() {
-		record.Oldest = record.Created()
-	}
-	if record.Context, err = m.mentioned(); err != nil {
+	if m.copied {
+		record.Context, record.Link, record.Depth, record.Oldest = m.context, store.Link{}, 0, time.Time{}
+	} else if record.Context, err = m.mentioned(); err != nil {
 		return nil, err
 	}
-	if m.copied {
-		m.copyContext(record)
+	if record.Oldest.IsZero() {
+		record.Oldest = record.Created()
 	}
 	if record.Input, err = m.keptInput(resp.ID); err != nil {
 		return nil, err
 	}
-	record.Output, err = keptOutput(resp.Output)
+	if record.Output, err = keptOutput(resp.Output); err != nil {
+		return nil, err
+	}
+	record.Marks, err = m.marks(record)
 	return record, err
 }
 
-// copyContext makes a record stand alone.
-func (m *memory) copyContext(r *store.Record) {
-	r.Context, r.Link, r.Depth, r.Oldest = m.context, store.Link{}, 0, r.Created()
+// standAlone makes the record to be one that holds all of its context.
+func (m *memory) standAlone() {
+	if m.linked == 0 {
+		m.copied = true
+		return
+	}
+	m.linked, m.link, m.depth, m.oldest = 0, store.Link{}, 0, time.Time{}
 }
