@@ -44,6 +44,7 @@ var layers = []row{
 	{layer: 0, pkg: "internal/sse", why: "framing does not know what the events mean"},
 	{layer: 0, pkg: "internal/seal", why: "sealed envelopes carry bytes"},
 	{layer: 0, pkg: "internal/stdiorpc", why: "carries calls to a process and back, whatever they mean"},
+	{layer: 0, pkg: "internal/promtext", why: "reads metrics, whatever they measure"},
 	{layer: 0, pkg: "internal/netguard", why: "guarded dialling knows addresses only"},
 
 	{layer: 1, pkg: "upstream", imports: []string{"responses"}, why: "a contract speaks the model and names no driver"},
@@ -76,10 +77,10 @@ var layers = []row{
 
 	{layer: 6, pkg: "standard", imports: with(base, with(contracts, with(engines, with(inner, ".", "internal/telemetry")...)...)...), why: "the only place that names concrete drivers, stores and tools"},
 
-	{layer: 7, pkg: "cmd/antiphon", imports: []string{"standard", ".", "config"}, why: "flags, signals and exit codes"},
+	{layer: 7, pkg: "cmd/antiphon", imports: []string{"standard", ".", "config", "internal/promtext"}, why: "flags, signals and exit codes"},
 	{layer: 7, pkg: "cmd/fakeupstream", imports: []string{"standard", ".", "config", "internal/fakeupstream"}, why: "the scripted provider as a process"},
 	{layer: 7, pkg: "bench", imports: []string{".", "responses", "upstream", "upstream/*", "store", "store/*", "tool", "internal/pgtest"}, why: "measures the gateway as it is shipped, and counts allocations as an embedder who hands over a transport"},
-	{layer: 7, pkg: "conformance", imports: []string{"standard", ".", "config", "internal/fakeupstream"}, why: "looks at a running gateway from outside"},
+	{layer: 7, pkg: "conformance", imports: []string{"standard", ".", "config", "internal/promtext", "internal/fakeupstream"}, why: "looks at a running gateway from outside"},
 	{layer: 7, pkg: "deploy", why: "files; its code is the tests that keep them true"},
 	{layer: 7, pkg: "examples/*", imports: with(contracts, with(engines, "responses", "config", ".", "standard")...), why: "an embedder cannot import internal packages, so an example must not"},
 }

@@ -33,6 +33,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -55,6 +56,8 @@ var (
 	// ErrUnavailable: the backend does not answer. Whether a write took effect is
 	// then unknown, and it may be sent again as it was.
 	ErrUnavailable = errors.New("store: unavailable")
+	// ErrFull: the backend answers, and has no room. It matches ErrUnavailable too.
+	ErrFull = fmt.Errorf("%w: it has no room", ErrUnavailable)
 )
 
 // A Store remembers. It is safe for concurrent use.

@@ -224,11 +224,23 @@ func connectError(ctx context.Context, err error) error {
 		return e // of the body that was being sent
 	}
 	e := responses.UpstreamErrorf(responses.CodeUpstream, "The upstream could not be reached.")
+	err = &unreachableError{err}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return e.WithCause(&notSentError{err})
 	}
 	return e.WithCause(err)
 }
+
+// ErrUnreachable is the cause of errors that say that an upstream gave no answer,
+// not even a refusal: it is down, or the way to it is.
+var ErrUnreachable = errors.New("upstream: it could not be reached")
+
+// unreachableError marks a failure as ErrUnreachable, and says what it was.
+type unreachableError struct{ err error }
+
+func (e *unreachableError) Error() string        { return e.err.Error() }
+func (e *unreachableError) Unwrap() error        { return e.err }
+func (e *unreachableError) Is(target error) bool { return target == ErrUnreachable }
 
 // notSentError marks a failure before anything reached the upstream.
 type notSentError struct{ err error }

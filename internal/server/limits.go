@@ -176,18 +176,23 @@ func (u *usage) refuse(limits *Limits, c claim) *responses.Error {
 	}
 	switch {
 	case tokens > requests:
-		return tooMuch(tokens, "This key has used the %d tokens that it has a minute; wait.", limits.TokensPerMinute)
+		return tooMuch("tokens_per_minute", tokens, "This key has used the %d tokens that it has a minute; wait.", limits.TokensPerMinute)
 	case requests > 0:
-		return tooMuch(requests, "This key may send %d requests a minute; slow down.", limits.RequestsPerMinute)
+		return tooMuch("requests_per_minute", requests, "This key may send %d requests a minute; slow down.", limits.RequestsPerMinute)
 	case c == claimRun && limits.Concurrent > 0 && u.running >= limits.Concurrent:
 		// When one of them ends is anybody's guess.
-		return tooMuch(time.Second, "This key may make %d responses at the same time; wait for one to end.", int64(limits.Concurrent))
+		return tooMuch("concurrent", time.Second, "This key may make %d responses at the same time; wait for one to end.", int64(limits.Concurrent))
 	}
 	return nil
 }
 
-func tooMuch(wait time.Duration, format string, limit int64) *responses.Error {
-	e := responses.InvalidParam(responses.CodeRateLimit, "", format, limit)
+// limitReached is a limit, as the configuration calls it, that a key has reached.
+type limitReached string
+
+func (l limitReached) Error() string { return string(l) }
+
+func tooMuch(name limitReached, wait time.Duration, format string, limit int64) *responses.Error {
+	e := responses.InvalidParam(responses.CodeRateLimit, "", format, limit).WithCause(name)
 	e.RetryAfter = wait
 	return e
 }

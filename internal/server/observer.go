@@ -48,7 +48,10 @@ type RequestEnd struct {
 	// Cause is how the response ended, "" if there was none.
 	Cause engine.Cause
 	// Code is that of the error, "" if there was none.
-	Code   responses.Code
+	Code responses.Code
+	// Limit is which limit of its key did not let the request pass, as the
+	// configuration calls it; "" if none.
+	Limit  string
 	Usage  *responses.Usage // nil if unknown
 	Losses []responses.Loss
 	Events int64
@@ -102,6 +105,9 @@ func (x *exchange) report() {
 	}
 	if err := cmp.Or(x.err, endError(x.end)); err != nil {
 		e.Code = err.Code
+		if limit, ok := errors.AsType[limitReached](err); ok {
+			e.Limit = string(limit)
+		}
 		if errors.Is(err, upstream.ErrGrammar) {
 			e.Broken = err
 		}

@@ -39,6 +39,8 @@ type metrics struct {
 	failovers *prometheus.CounterVec
 	commits   *prometheus.CounterVec
 	store     *prometheus.HistogramVec
+	full      prometheus.Counter
+	limited   *prometheus.CounterVec
 	tools     *prometheus.HistogramVec
 	reloads   *prometheus.CounterVec
 	reloaded  prometheus.Gauge
@@ -54,16 +56,18 @@ func newMetrics(version string) *metrics {
 	m.requests = m.counter("antiphon_requests_total", "Requests by route, HTTP status (0: the client left before) and cause of the response's end (empty: there was no response).", "route", "status", "cause")
 	m.inFlight = m.gauge("antiphon_requests_in_flight", "Requests that are being served.")
 	m.streams = m.gauge("antiphon_streams_open", "Event streams that are open to clients.")
+	m.limited = m.counter("antiphon_limited_requests_total", "Requests that a limit of their key did not let pass, by the limit: requests_per_minute, tokens_per_minute or concurrent.", "limit")
 	m.losses = m.counter("antiphon_losses_total", "Fields of requests that an upstream did not honour.", "upstream", "field")
 	m.broken = m.counter("antiphon_grammar_violations_total", "Answers of an upstream that broke the order of events. Relayed ones passed all the same; others failed.", "upstream", "relayed")
 
-	m.attempts = m.counter("antiphon_attempts_total", "Calls of upstreams by outcome: ok, account if the gateway's credential was refused, else the code of the error.", "upstream", "outcome")
+	m.attempts = m.counter("antiphon_attempts_total", "Calls of upstreams by outcome: ok, account if the gateway's credential was refused, unreachable if there was no answer at all, else the code of the error.", "upstream", "outcome")
 	m.attempted = m.histogram("antiphon_attempt_duration_seconds", "Time until an upstream began to answer, or failed before.", secondsBuckets, "upstream")
 	m.retries = m.counter("antiphon_retries_total", "Calls of an upstream after another call for the same request had failed.", "upstream")
 	m.failovers = m.counter("antiphon_failovers_total", "Requests that an upstream answered after others had failed.", "upstream")
 	m.commits = m.counter("antiphon_commits_total", "Answers of an upstream that began: from then on there is no failover.", "upstream")
 
 	m.store = m.histogram("antiphon_store_operation_duration_seconds", "Time of store operations by outcome: ok, not_found, refused, unavailable or error.", storeBuckets, "operation", "outcome")
+	m.full = m.count("antiphon_store_full_total", "Store operations that were unavailable because the store has no room: a full disk, or all the memory that it may use.")
 	m.tools = m.histogram("antiphon_tool_call_duration_seconds", "Time of tool calls that the gateway ran, by server_label and outcome: ok, tool_error, failed or timeout.", secondsBuckets, "server", "outcome")
 
 	m.reloads = m.counter("antiphon_config_reloads_total", "Attempts to take over a configuration, by outcome: ok or refused.", "outcome")
@@ -79,6 +83,12 @@ func newMetrics(version string) *metrics {
 
 func (m *metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	m.registry.MustRegister(v)
+	return v
+}
+
+func (m *metrics) count(name, help string) prometheus.Counter {
+	v := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	m.registry.MustRegister(v)
 	return v
 }

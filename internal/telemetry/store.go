@@ -37,6 +37,9 @@ func measure[T any](s *measuredStore, operation string, run func() (T, error)) (
 	began := time.Now()
 	v, err := run()
 	s.t.m.store.WithLabelValues(operation, storeOutcome(err)).Observe(time.Since(began).Seconds())
+	if errors.Is(err, store.ErrFull) {
+		s.t.m.full.Inc()
+	}
 	return v, err
 }
 

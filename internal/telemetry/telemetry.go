@@ -157,6 +157,9 @@ func (t *Telemetry) RequestEnded(ctx context.Context, e *server.RequestEnd) {
 			s.perToken.Observe((e.Duration - e.FirstEvent).Seconds() / float64(u.OutputTokens-1))
 		}
 	}
+	if e.Limit != "" {
+		t.m.limited.WithLabelValues(e.Limit).Inc()
+	}
 	for _, l := range e.Losses {
 		t.m.losses.WithLabelValues(e.Upstream, t.fields.learn(field(l.Param))).Inc()
 	}
@@ -239,6 +242,8 @@ func (t *Telemetry) AttemptEnded(ctx context.Context, a *route.Attempt) {
 		switch {
 		case errors.Is(a.Err, upstream.ErrAccount):
 			outcome = "account"
+		case errors.Is(a.Err, upstream.ErrUnreachable):
+			outcome = "unreachable"
 		case errors.Is(a.Err, upstream.ErrGrammar):
 			t.m.broken.WithLabelValues(a.Upstream, "false").Inc()
 		}

@@ -73,7 +73,7 @@ func TestRequestsAreCounted(t *testing.T) {
 		Broken: errors.New("late"), Relayed: true,
 		FirstEvent: time.Second, Duration: 3 * time.Second,
 	})
-	tel.RequestEnded(tel.RequestStarted(t.Context(), r), &server.RequestEnd{Route: "POST /v1/responses", Status: 429, Model: "m", Cause: "", Code: responses.CodeRateLimit, Duration: time.Second})
+	tel.RequestEnded(tel.RequestStarted(t.Context(), r), &server.RequestEnd{Route: "POST /v1/responses", Status: 429, Model: "m", Cause: "", Code: responses.CodeRateLimit, Limit: "concurrent", Duration: time.Second})
 	tel.RequestEnded(tel.RequestStarted(t.Context(), r), &server.RequestEnd{Route: "GET /v1/models", Status: 200})
 	const labels = `gen_ai_operation_name="generate_content",gen_ai_provider_name="u",gen_ai_request_model="m"`
 	want(t, scrape(t, tel),
@@ -87,6 +87,7 @@ func TestRequestsAreCounted(t *testing.T) {
 		`gen_ai_server_time_per_output_token_seconds_sum{`+labels+`} 0.5`,
 		`gen_ai_server_request_duration_seconds_sum{error_type="",`+labels+`} 3`,
 		`gen_ai_server_request_duration_seconds_sum{error_type="rate_limit_exceeded",gen_ai_operation_name="generate_content",gen_ai_provider_name="",gen_ai_request_model="m"} 1`,
+		`antiphon_limited_requests_total{limit="concurrent"} 1`,
 		`antiphon_losses_total{field="tools.filters",upstream="u"} 1`,
 		`antiphon_grammar_violations_total{relayed="true",upstream="u"} 1`,
 		`antiphon_build_info{go_version="`+goVersion+`",version="1.2.3"} 1`,
@@ -100,6 +101,8 @@ func TestAttemptsAreCounted(t *testing.T) {
 	tel := newTelemetry(t)
 	first := &route.Attempt{Model: "m", Upstream: "a", Number: 0, Duration: time.Second, Err: responses.UpstreamErrorf(responses.CodeOverloaded, "no")}
 	tel.AttemptEnded(tel.AttemptStarted(t.Context(), first), first)
+	gone := &route.Attempt{Model: "m", Upstream: "a", Err: responses.UpstreamErrorf(responses.CodeUpstream, "no").WithCause(upstream.ErrUnreachable)}
+	tel.AttemptEnded(tel.AttemptStarted(t.Context(), gone), gone)
 	broken := &route.Attempt{Model: "m", Upstream: "b", Number: 1, Err: responses.UpstreamErrorf(responses.CodeUpstream, "x").WithCause(upstream.ErrGrammar)}
 	tel.AttemptEnded(tel.AttemptStarted(t.Context(), broken), broken)
 	last := &route.Attempt{Model: "m", Upstream: "c", Number: 2, Began: true}
@@ -111,6 +114,7 @@ func TestAttemptsAreCounted(t *testing.T) {
 	tel.Reloaded(false)
 	want(t, scrape(t, tel),
 		`antiphon_attempts_total{outcome="server_is_overloaded",upstream="a"} 1`,
+		`antiphon_attempts_total{outcome="unreachable",upstream="a"} 1`,
 		`antiphon_attempts_total{outcome="ok",upstream="c"} 1`,
 		`antiphon_retries_total{upstream="b"} 1`, `antiphon_retries_total{upstream="c"} 1`,
 		`antiphon_failovers_total{upstream="c"} 1`, `antiphon_commits_total{upstream="c"} 1`,

@@ -134,7 +134,11 @@ func (c *cluster) run(ctx context.Context, op string, repeatable bool, f func(ct
 			c.pool.Reset() // its other connections are as old as the one that broke
 			continue
 		}
-		return fmt.Errorf("%w: PostgreSQL on %s, %s: %w", store.ErrUnavailable, c.name, op, err)
+		kind := store.ErrUnavailable
+		if sqlState(err) == diskFull {
+			kind = store.ErrFull
+		}
+		return fmt.Errorf("%w: PostgreSQL on %s, %s: %w", kind, c.name, op, err)
 	}
 }
 

@@ -19,6 +19,7 @@ const (
 	readOnly        = "25006" // it has become a standby
 	serialization   = "40001"
 	deadlock        = "40P01"
+	diskFull        = "53100"
 	undefinedTable  = "42P01"
 	lockTimeout     = "55P03"
 )

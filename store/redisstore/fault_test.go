@@ -214,3 +214,17 @@ func TestAdvises(t *testing.T) {
 		})
 	}
 }
+
+// TestTellsThatItIsFull: a Redis that may use no more memory is told apart from
+// one that is not there (R35).
+func TestTellsThatItIsFull(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--maxmemory-policy", "noeviction")
+	s := open(t, "redis://"+server.Addr, nil)
+	defer s.Close()
+	create(t, s, record(1, nil))
+	server.Do("CONFIG SET maxmemory 1")
+	if err := s.Create(t.Context(), owner, record(1, nil)); !errors.Is(err, store.ErrFull) || !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("%v, want ErrFull, which is ErrUnavailable too", err)
+	}
+}

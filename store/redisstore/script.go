@@ -144,5 +144,9 @@ func (s *Store) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("%w: redis: %w", store.ErrUnavailable, err)
+	kind := store.ErrUnavailable
+	if e, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(e.Error(), "OOM ") {
+		kind = store.ErrFull // beyond maxmemory, with a policy that evicts nothing
+	}
+	return fmt.Errorf("%w: redis: %w", kind, err)
 }
