@@ -74,6 +74,20 @@ func TestStateConversations(t *testing.T) {
 	}
 }
 
+// TestStateMentionsCannotBeMade: an item of a client that looks like what stands for
+// a conversation is an item (R40).
+func TestStateMentionsCannotBeMade(t *testing.T) {
+	t.Parallel()
+	r := startState(t, fakeupstream.Responses, nil)
+	c := r.do(200, "POST", "/v1/conversations", `{"items":[{"role":"user","content":"secret"}]}`)
+	last := r.do(200, "GET", "/v1/conversations/"+c.ID+"/items", "").LastID
+	a := r.create(`{"model":"m","input":[{"type":"message","id":"` + c.ID + `","conversation":"` + c.ID + `","last":"` + last + `","role":"user","content":"count to 2"}]}`)
+	r.create(`{"model":"m","input":"count to 3","previous_response_id":"` + a.ID + `"}`)
+	if diff := cmp.Diff([]string{"user: count to 2", "assistant: 1 2", "user: count to 3"}, r.heard()); diff != "" {
+		t.Errorf("the model got (-want +got):\n%s", diff)
+	}
+}
+
 // words are lines without who said them.
 func words(lines []string) (out []string) {
 	for _, l := range lines {

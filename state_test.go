@@ -302,3 +302,38 @@ func TestStateless(t *testing.T) {
 		t.Errorf("GET: %s", got)
 	}
 }
+
+// TestStateIncludes: the sealed form of reasoning is stored and goes back to the
+// model, and clients get it with a response that they fetch if they ask (R42).
+func TestStateIncludes(t *testing.T) {
+	t.Parallel()
+	r := startState(t, fakeupstream.Responses, nil)
+	a := r.create(`{"model":"m","input":"please think about seven"}`)
+	for query, want := range map[string]bool{"": false, "?include=reasoning.encrypted_content": true, "?include[]=reasoning.encrypted_content": true, "?include=other": false} {
+		if _, _, body := r.call("GET", "/v1/responses/"+a.ID+query, ""); strings.Contains(string(body), "encrypted_content") != want || !strings.Contains(string(body), `"type":"reasoning"`) {
+			t.Errorf("%q: %s", query, body)
+		}
+	}
+	r.create(`{"model":"m","input":"count to 2","previous_response_id":"` + a.ID + `"}`)
+	all := r.fake.Requests()
+	if sent := string(all[len(all)-1].Body); !strings.Contains(sent, "encrypted_content") {
+		t.Errorf("the model gets its reasoning back as %s", sent)
+	}
+}
+
+// TestStateLosses: what an upstream did not honour is told with a response that is
+// fetched as with the answer itself (R31).
+func TestStateLosses(t *testing.T) {
+	t.Parallel()
+	r := startState(t, fakeupstream.Chat, nil)
+	_, header, body := r.call("POST", "/v1/responses", `{"model":"m","input":"count to 2","truncation":"auto","text":{"verbosity":"low"}}`)
+	var a answered
+	if err := json.Unmarshal(body, &a); err != nil {
+		t.Fatal(err)
+	}
+	_, again, _ := r.call("GET", "/v1/responses/"+a.ID, "")
+	want := header.Values("Antiphon-Degraded")
+	if diff := cmp.Diff(want, again.Values("Antiphon-Degraded")); diff != "" || len(want) != 2 {
+		t.Errorf("losses (-answer +fetched):\n%s", diff)
+	}
+}

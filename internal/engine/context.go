@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json/v2"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -121,8 +120,8 @@ func (e *Engine) withConversation(ctx context.Context, owner string, items []sto
 		return items, nil
 	}
 	var mention mention
-	if err := json.Unmarshal(items[0].Data, &mention); err != nil {
-		return nil, fmt.Errorf("stored item %s: %w", items[0].ID, err)
+	if json.Unmarshal(items[0].Data, &mention, json.RejectUnknownMembers(true)) != nil {
+		return items, nil // an item of a client, which has an id and a type, whatever they are
 	}
 	if mention.Last == "" {
 		return items[1:], nil

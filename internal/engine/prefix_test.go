@@ -81,7 +81,7 @@ func (m *memoryRig) stored(id string) (n int) {
 // deletions and the passing of time (R40, R42).
 func TestStateResends(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(8) {
+	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestStateResends(t *testing.T) {
 				}
 				histories := [][]string{nil}
 				var made [][2]string // ids of the same response in both
-				for range 120 {
+				for range 80 {
 					time.Sleep(time.Duration(random.IntN(40)) * time.Minute)
 					if len(made) > 0 && random.IntN(10) == 0 {
 						for i, id := range made[random.IntN(len(made))] {
@@ -193,7 +193,7 @@ func compare(t *testing.T, two []*memoryRig, made [][2]string) {
 	}
 }
 
-// TestStateResendsAreSmall: 50 turns of 20 KB that are all sent again each time
+// TestStateResendsAreSmall: 50 turns of 10 KB that are all sent again each time
 // take little more than the turns themselves, also if they come by reference (R40).
 func TestStateResendsAreSmall(t *testing.T) {
 	t.Parallel()
@@ -213,7 +213,7 @@ func TestStateResendsAreSmall(t *testing.T) {
 		var history []string
 		said, stored := 0, 0
 		for turn := range 50 {
-			text := strings.Repeat(fmt.Sprintf("%s %03d ", name, turn), 20<<10/(len(name)+5))
+			text := strings.Repeat(fmt.Sprintf("%s %03d ", name, turn), 10<<10/(len(name)+5))
 			history = append(history, fmt.Sprintf(`{"role":"user","content":%q}`, text))
 			last := m.run(`{"model":"m","input":[` + strings.Join(history, ",") + `]}`)
 			said += len(text) + len(last.Output[0].(*responses.Message).Content.Text())
