@@ -97,6 +97,12 @@ show-state: ## Show what is promised of memory: its tests, 200 conversations ove
 	@echo "--- 200 conversations of 50 turns, each turn to one of two gateways"
 	@go test -count=1 -v -timeout 30m -run '^TestStateTwoGateways$$' ./conformance -state-conversations 200 -state-turns 50 | sed -n 's/^ *state_test.go:[0-9]*: //p; /^FAIL/p; /--- FAIL/p; /^ok/p'
 
+.PHONY: show-codex
+show-codex: ## Show Codex as an upstream: clients, proofs and loads over the real app-server, at full size (about 5 minutes)
+	go test -count=1 ./internal/stdiorpc ./upstream/codex
+	@go test -count=1 -v -timeout 20m -parallel 1 -run '^TestCodexUpstream' ./conformance -codex-turns 1000 -codex-clients 50 \
+		| sed -n 's/^ *codex_upstream[a-z_]*.go:[0-9]*: //p; /^ *--- /p; /^FAIL/p; /^ok/p'
+
 # A package is asked to rewrite its goldens if its tests know the -update flag.
 .PHONY: update
 update: ## Rewrite the golden files; read the diff before you commit it

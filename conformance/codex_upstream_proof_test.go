@@ -6,8 +6,10 @@ import (
 	"encoding/json/v2"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -260,5 +262,37 @@ func TestCodexUpstreamDegraded(t *testing.T) {
 		if _, ok := call["temperature"]; ok {
 			t.Error("the provider was told a temperature after all")
 		}
+	}
+}
+
+// TestCodexUpstreamGatewayTools: tools that the gateway runs work over Codex, round
+// after round in one response (R43, R44).
+func TestCodexUpstreamGatewayTools(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	weather := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		fmt.Fprintf(w, "sunny in %s", r.URL.Query().Get("q"))
+	}))
+	defer weather.Close()
+	g := startCodexGateway(t, "", fmt.Sprintf(
+		"tools: { http: [{ name: get_weather, url: %q, parameters: { type: object, properties: { city: { type: string } }, required: [city] }, approval: never }] }", weather.URL+"/?q={city}"))
+	resp, err := g.ask(t.Context(), `{"model":"gpt-5.5","input":"Look. [[reason]] [[call get_weather Rome]] [[call get_weather Oslo]]","tools":[{"type":"function","name":"get_weather"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, it := range resp.Output {
+		kinds = append(kinds, it.Type())
+	}
+	want := []string{responses.TypeReasoning, responses.TypeMCPCall, responses.TypeMCPCall, responses.TypeMessage}
+	if diff := cmp.Diff(want, kinds); diff != "" {
+		t.Errorf("the items (-want +got):\n%s", diff)
+	}
+	if asked.Load() != 2 || !strings.Contains(said(resp), "sunny in Oslo") {
+		t.Errorf("the tool was asked %d times; the answer is %q", asked.Load(), said(resp))
+	}
+	if n := len(g.arrived(t)); n != 3 {
+		t.Errorf("%d calls arrived at the provider, want one for each of 3 rounds", n)
 	}
 }

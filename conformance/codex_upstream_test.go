@@ -63,15 +63,17 @@ type codexGateway struct {
 	providerURL string
 }
 
-// startCodexGateway starts everything. It ends with the test.
-func startCodexGateway(t *testing.T, settings string) *codexGateway {
+// startCodexGateway starts everything, with settings of the upstream and more lines
+// of the configuration. It ends with the test.
+func startCodexGateway(t *testing.T, settings string, more ...string) *codexGateway {
 	t.Helper()
 	binary := installCodex(t)
 	provider := fakeupstream.NewServer(fakeupstream.NewModel(&fakeupstream.ModelOptions{Protocol: fakeupstream.Responses}).Answer)
 	there := httptest.NewServer(provider)
 	t.Cleanup(there.Close)
 	t.Cleanup(provider.Close)
-	c, err := config.Parse(codexFile(t, codexCommand(binary, there.URL+"/v1"), settings), nil)
+	file := codexFile(t, codexCommand(binary, there.URL+"/v1"), settings)
+	c, err := config.Parse(append(file, strings.Join(more, "\n")...), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

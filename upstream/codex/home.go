@@ -108,7 +108,7 @@ var passed = []string{
 
 // environment is all that a process with that home sees of the environment.
 func environment(home string, own map[string]string) []string {
-	env := []string{"CODEX_HOME=" + home, "HOME=" + home}
+	env := []string{"CODEX_HOME=" + home, "HOME=" + home, "NO_COLOR=1"} // what it writes goes into a log
 	for _, name := range passed {
 		if v, ok := os.LookupEnv(name); ok && own[name] == "" {
 			env = append(env, name+"="+v)

@@ -223,15 +223,13 @@ func (w *worker) check() {
 		w.conn.Kill(fmt.Errorf("it has %d bytes of memory", memory))
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	why := ""
 	switch {
 	case time.Since(w.born) > opts.MaxAge:
 		why = "age"
 	case said.Process.ResidentMemoryBytes > opts.MaxMemory:
 		why = "memory"
-	case w.turns == 0 && time.Since(w.since) > opts.IdleTime:
+	case w.idle() > opts.IdleTime:
 		why = "idle"
 	}
 	if why != "" {
@@ -239,8 +237,20 @@ func (w *worker) check() {
 	}
 }
 
-// retire lets the process finish its turns and then end. The caller holds w.mu.
+// idle is how long the process has had no turn.
+func (w *worker) idle() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.turns > 0 {
+		return 0
+	}
+	return time.Since(w.since)
+}
+
+// retire lets the process finish its turns and then end.
 func (w *worker) retire(why string, memory int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.retired {
 		return
 	}
