@@ -57,6 +57,7 @@ var measurements = []measurement{
 	{"relay", "answers that pass as they came, against a bare reverse proxy and nginx", false, measureRelay},
 	{"redis", "responses and chains in Redis, against redis-benchmark", false, measureRedis},
 	{"postgres", "responses and chains in PostgreSQL, against its bare rows and pgbench", false, measurePostgres},
+	{"retention", "a million responses in PostgreSQL, of which some are dropped under traffic", false, measureRetention},
 	{"tools", "a loop of tools, against the bare calls of the model", false, measureTools},
 	{"ttft", "time to the first token, over the direct call", false, measureFirstToken},
 }

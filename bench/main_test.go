@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	all := []string{"events", "allocs", "streams", "million", "stall", "relay", "redis", "postgres", "ttft"}
+	all := []string{"events", "allocs", "streams", "million", "stall", "relay", "redis", "postgres", "retention", "tools", "ttft"}
 	tests := []struct {
 		name  string
 		args  []string
@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 		{name: "spine", args: []string{"spine"}, want: all[:5]},
 		{name: "flag behind", args: []string{"spine", "--small"}, want: all[:5], small: true},
 		{name: "flags around", args: []string{"--json", "f", "ttft", "--small", "allocs"}, want: []string{"allocs", "ttft"}, small: true, json: "f"},
-		{name: "spine and more", args: []string{"ttft", "redis", "postgres", "spine", "relay"}, want: all},
+		{name: "spine and more", args: []string{"ttft", "redis", "postgres", "retention", "spine", "relay"}, want: all},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

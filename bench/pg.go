@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os/exec"
@@ -77,7 +78,7 @@ func (d *database) keeper(ctx context.Context, schema string, retention, from ti
 	k := &keeper{clock: &movedClock{}}
 	k.clock.set(from)
 	var err error
-	if k.Store, err = pgstore.Open(ctx, []string{d.url(schema)}, &pgstore.Options{Retention: retention, Now: k.clock.Now, Timeout: time.Minute}); err != nil {
+	if k.Store, err = pgstore.Open(ctx, []string{d.url(schema)}, &pgstore.Options{Retention: retention, Now: k.clock.Now, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		return nil, err
 	}
 	cfg, err := pgxpool.ParseConfig(d.url(schema))
