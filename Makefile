@@ -87,15 +87,18 @@ show-routing: ## Show routing, reload and limits at full size: tables of what wa
 	echo "--- tenants that share an upstream that remembers"; \
 	go test -count=1 -v -run '^TestUpstreamState' ./standard | sed -n '/^--- /p'
 
-# A must-show of the state is an ordinary test whose name begins with TestState.
+# A must-show of the state is an ordinary test whose name begins with TestState;
+# TestStore… are the suite of the contract.
 .PHONY: show-state
 show-state: ## Show what is promised of memory: its tests, 200 conversations over two gateways, its figures
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; \
-	go test -count=1 -v -run '^TestState' . ./internal/engine ./standard ./store/... > "$$log" 2>&1 || status=$$?; \
-	grep -E '^ *--- (PASS|FAIL|SKIP): TestState|state_test.go:[0-9]*: [0-9]' "$$log" || { echo "no test is named TestState…"; status=1; }; \
+	go test -count=1 -v -run '^TestState|^TestStore' . ./internal/engine ./standard ./store/... > "$$log" 2>&1 || status=$$?; \
+	grep -E '^--- (PASS|FAIL|SKIP): TestSto|^ *--- (PASS|FAIL|SKIP): TestState|state_test.go:[0-9]*: [0-9]' "$$log" || { echo "no test is named TestState…"; status=1; }; \
 	if (( status != 0 )); then cat "$$log"; exit "$$status"; fi
 	@echo "--- 200 conversations of 50 turns, each turn to one of two gateways"
 	@go test -count=1 -v -timeout 30m -run '^TestStateTwoGateways$$' ./conformance -state-conversations 200 -state-turns 50 | sed -n 's/^ *state_test.go:[0-9]*: //p; /^FAIL/p; /--- FAIL/p; /^ok/p'
+	@echo "--- figures, each beside the bare server (about five minutes)"
+	@go run ./bench redis postgres retention
 
 .PHONY: show-codex
 show-codex: ## Show Codex as an upstream: clients, proofs and loads over the real app-server, at full size (about 5 minutes)
