@@ -78,7 +78,7 @@ func TestStateConversations(t *testing.T) {
 // a conversation is an item (R40).
 func TestStateMentionsCannotBeMade(t *testing.T) {
 	t.Parallel()
-	r := startState(t, fakeupstream.Responses, nil)
+	r := startState(t, fakeupstream.Chat, nil)
 	c := r.do(200, "POST", "/v1/conversations", `{"items":[{"role":"user","content":"secret"}]}`)
 	last := r.do(200, "GET", "/v1/conversations/"+c.ID+"/items", "").LastID
 	a := r.create(`{"model":"m","input":[{"type":"message","id":"` + c.ID + `","conversation":"` + c.ID + `","last":"` + last + `","role":"user","content":"count to 2"}]}`)
