@@ -197,28 +197,38 @@ func firstWords(stream string) words {
 			return wordsNone
 		}
 		stream = rest
-		switch t := frameType(frame); t {
-		case "", responses.EventCreated, responses.EventInProgress, responses.EventQueued:
-		case responses.EventError, responses.EventFailed:
-			return wordsFailed
-		default:
-			return wordsBegun
+		if w := wordsOf(frame); w != wordsNone {
+			return w
 		}
 	}
 }
 
-// frameType is the type of a frame's event, "" for a comment.
-func frameType(frame string) responses.EventType {
-	for line := range strings.Lines(frame) {
-		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data:")
-		if !ok {
-			continue
-		}
-		for name, v := range responses.Members(jsontext.Value(strings.TrimSpace(data))) {
-			if name == "type" && v.Kind() == '"' {
-				return responses.EventType(strings.Trim(string(v), `"`))
-			}
+// wordsOf says what a frame begins. Events of some APIs have no type: any but an
+// error is then the answer itself.
+func wordsOf(frame string) words {
+	var data []string
+	for line := range strings.SplitSeq(frame, "\n") {
+		if d, ok := strings.CutPrefix(line, "data:"); ok {
+			data = append(data, d)
 		}
 	}
-	return ""
+	if data == nil {
+		return wordsNone // a comment
+	}
+	w := wordsBegun
+	for name, v := range responses.Members(jsontext.Value(strings.Join(data, "\n"))) {
+		switch {
+		case name == "type" && v.Kind() == '"':
+			switch responses.EventType(strings.Trim(string(v), `"`)) {
+			case responses.EventCreated, responses.EventInProgress, responses.EventQueued:
+				return wordsNone
+			case responses.EventError, responses.EventFailed:
+				return wordsFailed
+			}
+			return wordsBegun
+		case name == "error" && v.Kind() != 'n':
+			w = wordsFailed
+		}
+	}
+	return w
 }

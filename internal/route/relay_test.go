@@ -1,0 +1,96 @@
+package route_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/antiphon-dev/antiphon/internal/route"
+	"github.com/antiphon-dev/antiphon/upstream"
+)
+
+// echo is an upstream that answers what is relayed to it with a body.
+type echo struct {
+	stub
+	calls  atomic.Int64
+	status int
+	kind   string // of the body
+	body   string
+}
+
+func (*echo) Relays(string) bool { return true }
+
+func (e *echo) Relay(context.Context, *upstream.Passage) (*http.Response, error) {
+	e.calls.Add(1)
+	return &http.Response{StatusCode: e.status, Header: http.Header{"Content-Type": {e.kind}}, Body: io.NopCloser(strings.NewReader(e.body))}, nil
+}
+
+// streaming returns an upstream that answers with frames of these data.
+func streaming(data ...string) *echo {
+	return &echo{status: http.StatusOK, kind: "text/event-stream", body: "data: " + strings.Join(data, "\n\ndata: ") + "\n\n"}
+}
+
+// echoes returns a router whose models go to first, and then to second. With a
+// name the targets call the model that, otherwise what the client calls it.
+func echoes(t *testing.T, first, second *echo, name string) *route.Router {
+	t.Helper()
+	r, err := route.New(map[string]upstream.Driver{"first": first, "second": second}, map[string]route.Model{"*": {
+		Targets: []route.Target{{Upstream: "first", Model: name}, {Upstream: "second", Model: name, Priority: 2}},
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// relay relays one request and returns who answered, and what.
+func relay(t *testing.T, r *route.Router, p *upstream.Passage) (by, body string) {
+	t.Helper()
+	answer, err := r.Relay(t.Context(), "m", "", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	all, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Upstream, string(all)
+}
+
+// TestHowRelayedStreamsBegin: a stream of any API that is relayed stays with the
+// target that began it, and moves on from one that fails before that (R32).
+func TestHowRelayedStreamsBegin(t *testing.T) {
+	t.Parallel()
+	const created, delta = `{"type":"response.created","response":{}}`, `{"type":"response.output_text.delta","delta":"x"}`
+	for name, test := range map[string]struct {
+		data []string
+		by   string
+	}{
+		"a response":                     {[]string{created, delta}, "first"},
+		"a response that fails":          {[]string{created, `{"type":"response.failed","response":{}}`}, "second"},
+		"a response that breaks off":     {[]string{created}, "second"},
+		"a chat":                         {[]string{`{"object":"chat.completion.chunk","choices":[]}`, `[DONE]`}, "first"},
+		"a chat that fails":              {[]string{`{"error":{"message":"boom","code":500}}`}, "second"},
+		"a chat whose error is nothing":  {[]string{`{"choices":[],"error":null}`, `[DONE]`}, "first"},
+		"a message that fails":           {[]string{`{"type":"error","error":{"type":"overloaded_error"}}`}, "second"},
+		"nothing at all, and an end":     {[]string{`[DONE]`}, "first"},
+		"something that is no event":     {[]string{`hello`}, "first"},
+		"an event of a type in its name": {[]string{`{"x":1}`}, "first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, second := streaming(test.data...), streaming(delta)
+			by, body := relay(t, echoes(t, first, second, ""), &upstream.Passage{Path: "x"})
+			if by != test.by {
+				t.Errorf("answered by %s, want %s", by, test.by)
+			}
+			if want := map[string]string{"first": first.body, "second": second.body}[by]; body != want {
+				t.Errorf("got %q, want %q", body, want)
+			}
+		})
+	}
+}
