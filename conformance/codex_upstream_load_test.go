@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json/jsontext"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,6 +21,9 @@ import (
 	"time"
 
 	"github.com/antiphon-dev/antiphon/internal/stdiorpc"
+	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/upstream"
+	"github.com/antiphon-dev/antiphon/upstream/codex"
 )
 
 // appServers returns the app-servers that this process has started for the
@@ -195,6 +199,81 @@ func TestCodexUpstreamMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("homes on disk: %d (of all tests that run now)", len(homes))
+}
+
+// TestCodexUpstreamReplaced: processes are replaced under load, every second here,
+// without a turn that fails, and none of them, nor a home, is left behind.
+func TestCodexUpstreamReplaced(t *testing.T) {
+	t.Parallel()
+	g := startCodexGateway(t, "")
+	temp := t.TempDir()
+	var log bytes.Buffer
+	d, err := codex.New(codexCommand(installCodex(t), g.providerURL), &codex.Options{
+		Env: map[string]string{providerKey: "key", "NO_PROXY": "127.0.0.1"}, MaxAge: time.Second, CheckTime: 100 * time.Millisecond,
+		TempDir: temp, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const atOnce = 4
+	most := 0
+	var turns sync.WaitGroup
+	for range atOnce {
+		turns.Go(func() {
+			for range *codexTurns / atOnce {
+				if err := openAndRead(t.Context(), d); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		turns.Wait()
+		close(ended)
+	}()
+	for running := true; running; {
+		select {
+		case <-ended:
+			running = false
+		case <-time.After(50 * time.Millisecond):
+			most = max(most, len(g.appServers(t)))
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	started := strings.Count(log.String(), "has started")
+	t.Logf("%d turns over %d processes, at most %d at a time", *codexTurns, started, most)
+	if started < 2 || most > 4 {
+		t.Errorf("%d processes were started, at most %d ran at a time\n%s", started, most, log.String())
+	}
+	if left := len(g.appServers(t)); left != 0 {
+		t.Errorf("%d processes are left", left)
+	}
+	if homes, err := os.ReadDir(temp); err != nil || len(homes) > 0 {
+		t.Errorf("%d homes are left (%v)", len(homes), err)
+	}
+}
+
+// openAndRead runs a turn of a driver to its end.
+func openAndRead(ctx context.Context, d upstream.Driver) error {
+	req, err := responses.DecodeRequest([]byte(`{"model":"gpt-5.5","input":"hello"}`), nil)
+	if err != nil {
+		return err
+	}
+	s, err := d.Open(ctx, &upstream.Turn{Request: req})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for _, err := range s.Events {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // TestCodexUpstreamLatency: what a turn through the gateway takes, as a ratio to

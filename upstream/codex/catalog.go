@@ -35,9 +35,9 @@ const appServer = "app-server"
 
 // readCatalog has Codex print the catalog that is built into it: no call leaves the
 // machine.
-func readCatalog(ctx context.Context, command []string, own map[string]string) (*catalog, error) {
+func readCatalog(ctx context.Context, command []string, opts *Options) (*catalog, error) {
 	program, _ := cutCommand(command)
-	home, err := os.MkdirTemp("", "antiphon-codex-")
+	home, err := os.MkdirTemp(opts.TempDir, homePattern)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func readCatalog(ctx context.Context, command []string, own map[string]string) (
 	defer cancel()
 	args := append(slices.Clone(program), "debug", "models", "--bundled")
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Env, cmd.Dir, cmd.WaitDelay = environment(home, own), home, time.Second
+	cmd.Env, cmd.Dir, cmd.WaitDelay = environment(home, opts.Env), home, time.Second
 	var stdout, stderr limited
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

@@ -63,6 +63,9 @@ type Options struct {
 	// StartTime is how long a process may take to start. Zero means 20 s.
 	StartTime time.Duration
 
+	// TempDir is where the processes have their homes. Empty means the system's
+	// directory for such things.
+	TempDir string
 	// Logger is told of processes. Nil means nobody is.
 	Logger *slog.Logger
 }
@@ -208,7 +211,7 @@ func (d *driver) bareCatalog(ctx context.Context) (*catalog, error) {
 	d.reading.Lock()
 	defer d.reading.Unlock()
 	if d.catalog == nil {
-		c, err := readCatalog(ctx, d.command, d.opts.Env)
+		c, err := readCatalog(ctx, d.command, &d.opts)
 		if err != nil {
 			return nil, err
 		}

@@ -22,7 +22,7 @@ func newDriver(t *testing.T, how string, opts *Options) *driver {
 	if opts == nil {
 		opts = &Options{}
 	}
-	opts.Env = map[string]string{asAppServer: how, "TMPDIR": t.TempDir()}
+	opts.Env, opts.TempDir = map[string]string{asAppServer: how}, t.TempDir()
 	d, err := New([]string{os.Args[0], "app-server"}, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -30,6 +30,9 @@ func newDriver(t *testing.T, how string, opts *Options) *driver {
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
+		}
+		if left, err := os.ReadDir(opts.TempDir); err != nil || len(left) > 0 {
+			t.Errorf("%d homes are left behind (%v)", len(left), err)
 		}
 	})
 	return d.(*driver)

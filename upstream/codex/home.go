@@ -43,13 +43,16 @@ var settings = []string{
 	`memories = false`, `hooks = false`, `code_mode_host = false`, `browser_use = false`, `computer_use = false`, `workspace_dependencies = false`,
 }
 
-const authFile = "auth.json"
+const (
+	authFile    = "auth.json"
+	homePattern = "antiphon-codex-" // what the names of homes begin with
+)
 
 // makeHome makes a CODEX_HOME for one process: its settings, the catalog, and what
 // it logs in with. The login stays where it is, because Codex renews it: the home
 // only points to it. The caller removes the directory.
-func makeHome(c credential, catalog []byte) (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "antiphon-codex-"); err != nil {
+func makeHome(temp string, c credential, catalog []byte) (dir string, err error) {
+	if dir, err = os.MkdirTemp(temp, homePattern); err != nil {
 		return "", err
 	}
 	defer func() {

@@ -46,7 +46,7 @@ func startWorker(d *driver, c credential) (_ *worker, err error) {
 	if err != nil {
 		return nil, err
 	}
-	home, err := makeHome(c, bare.file)
+	home, err := makeHome(d.opts.TempDir, c, bare.file)
 	if err != nil {
 		return nil, err
 	}
