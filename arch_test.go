@@ -54,6 +54,7 @@ var layers = []row{
 	{layer: 2, pkg: "upstream/*", imports: with(base, "upstream"), why: "one protocol each: N drivers are N packages"},
 	{layer: 2, pkg: "upstream/codex", imports: with(base, "upstream", "internal/stdiorpc"), why: "the one protocol that is spoken with a process"},
 	{layer: 2, pkg: "store/*", imports: with(base, "store"), why: "one engine each"},
+	{layer: 2, pkg: "tool/mcptool", imports: with(base, "tool", "internal/stdiorpc"), why: "the one kind of tool that may be a process"},
 	{layer: 2, pkg: "tool/*", imports: with(base, "tool"), why: "one way to run a tool each"},
 	{layer: 2, pkg: "upstream/upstreamtest", imports: with(base, "upstream", "internal/fakeupstream"), helper: true, why: "the suite that every driver passes"},
 	{layer: 2, pkg: "store/storetest", imports: with(base, "store"), helper: true, why: "the suite that every store passes"},

@@ -34,15 +34,16 @@ const (
 // Start starts a process and returns the connection to it. The process leads a
 // group of its own, which ends with it.
 func Start(cmd Command, opts *Options) (*Conn, error) {
-	p, err := startProcess(cmd)
+	p, err := StartProcess(cmd)
 	if err != nil {
 		return nil, err
 	}
 	return New(p, opts), nil
 }
 
-// process is the transport to a child process.
-type process struct {
+// A Process is the transport to a child process. Whoever has one and speaks to it in
+// another way than with a [Conn] calls Wait in the end.
+type Process struct {
 	cmd    *exec.Cmd
 	in     *os.File // its standard input
 	out    *os.File // its standard output
@@ -55,7 +56,8 @@ type process struct {
 	drain *time.Timer // closes out
 }
 
-func startProcess(c Command) (*process, error) {
+// StartProcess starts a process, which leads a group of its own.
+func StartProcess(c Command) (*Process, error) {
 	if len(c.Args) == 0 {
 		return nil, errors.New("there is no command")
 	}
@@ -67,7 +69,7 @@ func startProcess(c Command) (*process, error) {
 	if err != nil {
 		return nil, errors.Join(err, childIn.Close(), in.Close())
 	}
-	p := &process{cmd: exec.Command(c.Args[0], c.Args[1:]...), in: in, out: out, exited: make(chan struct{})}
+	p := &Process{cmd: exec.Command(c.Args[0], c.Args[1:]...), in: in, out: out, exited: make(chan struct{})}
 	p.cmd.Env, p.cmd.Dir = c.Env, c.Dir
 	if p.cmd.Env == nil {
 		p.cmd.Env = []string{}
@@ -86,7 +88,7 @@ func startProcess(c Command) (*process, error) {
 
 // wait waits for the process. What it started dies with it, and what has escaped
 // that does not keep the reader waiting.
-func (p *process) wait() {
+func (p *Process) wait() {
 	p.err = p.cmd.Wait()
 	killGroup(p.cmd.Process)
 	p.drain = time.AfterFunc(drainTime, func() { _ = p.out.Close() })
@@ -94,7 +96,7 @@ func (p *process) wait() {
 }
 
 // Read implements [Transport].
-func (p *process) Read(b []byte) (int, error) {
+func (p *Process) Read(b []byte) (int, error) {
 	n, err := p.out.Read(b)
 	if errors.Is(err, os.ErrClosed) {
 		err = io.EOF // the process is gone, and nobody else's words count
@@ -103,16 +105,28 @@ func (p *process) Read(b []byte) (int, error) {
 }
 
 // Write implements [Transport].
-func (p *process) Write(b []byte) (int, error) { return p.in.Write(b) }
+func (p *Process) Write(b []byte) (int, error) { return p.in.Write(b) }
 
 // CloseWrite implements [Transport].
-func (p *process) CloseWrite() (err error) {
+func (p *Process) CloseWrite() (err error) {
 	p.closed.Do(func() { err = p.in.Close() })
 	return err
 }
 
+// Exited is closed when the process has ended.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Terminate asks the process, and what it has started, to end.
+func (p *Process) Terminate() {
+	select {
+	case <-p.exited:
+	default:
+		termGroup(p.cmd.Process)
+	}
+}
+
 // Kill implements [Transport].
-func (p *process) Kill() {
+func (p *Process) Kill() {
 	select {
 	case <-p.exited: // its number may be another's by now
 	default:
@@ -122,7 +136,7 @@ func (p *process) Kill() {
 
 // Wait implements [Transport]. A process that has closed its output and stays is
 // killed.
-func (p *process) Wait() error {
+func (p *Process) Wait() error {
 	patience := time.NewTimer(drainTime)
 	defer patience.Stop()
 	select {

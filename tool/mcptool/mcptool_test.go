@@ -323,7 +323,8 @@ func zombie(pid int) bool {
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	var connects, lists atomic.Int64
-	handler := fakemcp.Handler(nil)
+	busy := make(chan struct{}, 2)
+	handler := fakemcp.Handler(func(string) { busy <- struct{}{} })
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		switch {
@@ -340,23 +341,26 @@ func TestSessions(t *testing.T) {
 		Servers: []mcptool.Server{{Label: "s", URL: web.URL, Approval: never()}}, MaxSessions: 2, IdleTime: 50 * time.Millisecond,
 	})
 	ask := `{"type":"mcp","server_label":"s"}`
-	mustOpen(t, e, "a", ask)
+	kept := newExecutor(t, &mcptool.Options{Servers: []mcptool.Server{{Label: "s", URL: web.URL, Approval: never()}}})
+	mustOpen(t, kept, "a", ask)
 	each := connects.Load()
-	mustOpen(t, e, "a", ask)
+	mustOpen(t, kept, "a", ask)
 	if connects.Load() != each || lists.Load() != 1 {
 		t.Errorf("a second response of an owner: connected %d times, listed %d times", connects.Load()/each, lists.Load())
 	}
-	b := mustOpen(t, e, "b", ask)
+	mustOpen(t, kept, "b", ask)
 	if connects.Load() != 2*each {
 		t.Errorf("another owner: connected %d times in all", connects.Load()/each)
 	}
 	// Both in use: no room for a third.
 	done := make(chan error, 2)
+	b := mustOpen(t, e, "b", ask)
 	for _, set := range []*tool.Set{mustOpen(t, e, "a", ask), b} {
 		go func() {
 			_, err := call(t.Context(), set, "slow", `{"text":"x","delay":"500ms"}`)
 			done <- err
 		}()
+		<-busy
 	}
 	time.Sleep(100 * time.Millisecond) // longer than a session is kept that is not in use
 	if _, err := open(t, e, "c", ask); err == nil || !strings.Contains(err.Error(), "too many") {
@@ -367,11 +371,12 @@ func TestSessions(t *testing.T) {
 			t.Errorf("a session that was in use: %v", err)
 		}
 	}
-	time.Sleep(200 * time.Millisecond)
 	before := connects.Load()
-	mustOpen(t, e, "a", ask)
-	if connects.Load() == before {
-		t.Error("a session that nobody used was kept")
+	for began := time.Now(); connects.Load() == before; time.Sleep(100 * time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatal("a session that nobody used was kept")
+		}
+		mustOpen(t, e, "a", ask)
 	}
 }
 

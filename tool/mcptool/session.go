@@ -47,7 +47,7 @@ func (e *Executor) connect(ctx context.Context, src *source, s *session) (*link,
 		_ = p.Close() // never fails
 		return nil, err
 	}
-	return &link{ClientSession: conn, gone: p.gone}, nil
+	return &link{ClientSession: conn, gone: p.Exited()}, nil
 }
 
 // with runs f in the session of an owner with a server. A session that turns out
