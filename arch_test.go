@@ -34,7 +34,7 @@ type row struct {
 var (
 	base      = []string{"responses", "config", "internal/sse", "internal/seal", "internal/netguard"}
 	contracts = []string{"upstream", "store", "tool"}
-	engines   = []string{"upstream/*", "upstream/codex", "store/*", "tool/*"}
+	engines   = []string{"upstream/*", "upstream/codex", "store/*", "tool/*", "tool/mcptool"}
 	inner     = []string{"internal/route", "internal/engine", "internal/server", "internal/relay"}
 )
 

@@ -415,6 +415,46 @@ func TestToolsReport(t *testing.T) {
 	}
 }
 
+// TestToolsBounds: what tools return is bounded for a response as a whole, what is
+// not text is no way to break it, and a large result gets through (R44).
+func TestToolsBounds(t *testing.T) {
+	t.Parallel()
+	odd := function("odd", func(context.Context, string) (*tool.Result, error) {
+		return &tool.Result{Content: []responses.Part{
+			&responses.InputText{Text: "caf\xe9"}, &responses.InputImage{ImageURL: "data:\xff"}, &responses.InputImage{ImageURL: "data:ok"},
+		}}, nil
+	})
+	large := function("large", func(context.Context, string) (*tool.Result, error) { return tool.Text(strings.Repeat("y", 1<<20)), nil })
+	fake := fakeupstream.NewServer(perRequest(calls("odd", "{}", "large", "{}", "large", "{}"), says("ok", "stop")))
+	g := startTools(t, protocols[0].driver, fake, antiphon.Options{
+		State: antiphon.State{ContextBytes: 3 << 19}, Tools: executors(t, odd, large),
+	})
+	response, _ := g.answerOnce(t, `{"model":"m","store":false,"input":"go","tools":[{"type":"function","name":"odd"},{"type":"function","name":"large"}]}`)
+	first, second, third := response.Output[0].(*responses.MCPCall), response.Output[1].(*responses.MCPCall), response.Output[2].(*responses.MCPCall)
+	if *first.Output != "caf\uFFFD\n[image]\n[image]" || len(first.Content) != 3 {
+		t.Errorf("what is not text: %s", briefItem(first))
+	}
+	if second.Output == nil || len(*second.Output) != 1<<20 {
+		t.Errorf("a large result: %.200s", briefItem(second))
+	}
+	if third.Status != responses.StatusFailed || !strings.Contains(string(third.Error), "together") {
+		t.Errorf("more than a response may have: %.200s", briefItem(third))
+	}
+	var many []string
+	for i := range 129 {
+		many = append(many, fmt.Sprintf(`{"type":"function","name":"f%d"}`, i))
+	}
+	every := make([]tool.Function, 129)
+	for i := range every {
+		every[i] = echoTool()
+		every[i].Name = fmt.Sprintf("f%d", i)
+	}
+	g = startTools(t, protocols[0].driver, tinyModel(fakeupstream.Chat), antiphon.Options{Tools: executors(t, every...)})
+	if status, body := g.postJSON(t, `{"model":"m","store":false,"input":"go","tools":[`+strings.Join(many, ",")+`]}`); status != http.StatusBadRequest || !bytes.Contains(body, []byte("tools[128]")) {
+		t.Errorf("too many tools: %d %s", status, body)
+	}
+}
+
 // answerOnce is answer for an upstream that cannot answer twice.
 func (g *testGateway) answerOnce(t *testing.T, body string) (*responses.Response, []responses.Event) {
 	t.Helper()

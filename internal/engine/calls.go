@@ -112,12 +112,13 @@ func (h *hosting) classifyOwn(t *hostedTool) *slot {
 	switch {
 	case !h.limit.allows(t.called()):
 		return h.suppress(t.Name)
-	case t.Approval:
-		return &slot{kind: slotApproval, tool: t}
 	case h.calls >= h.maxCalls:
 		return &slot{kind: slotHidden, over: true}
 	}
 	h.calls++
+	if t.Approval {
+		return &slot{kind: slotApproval, tool: t}
+	}
 	return &slot{kind: slotHosted, tool: t}
 }
 

@@ -173,6 +173,12 @@ func safely(ctx context.Context, set *tool.Set, call *tool.Call) (res *tool.Resu
 // endCall shows what came of a call.
 func (r *Run) endCall(ctx context.Context, s *slot, o outcome) error {
 	final := s.call(rawArguments(s.item), "")
+	if o.result != nil {
+		r.hosting.returned += o.result.Size()
+		if most := r.engine.opts.ContextBytes; r.hosting.returned > most {
+			o = outcome{err: fmt.Errorf("the results of this response are larger than %d bytes together", most), took: o.took}
+		}
+	}
 	final.Output, final.Error, final.Content, final.Status = resultOf(o)
 	s.result = final
 	typ := responses.EventMCPCallCompleted
@@ -202,8 +208,7 @@ func resultOf(o outcome) (output *string, failure jsontext.Value, content []resp
 	for _, p := range o.result.Content {
 		switch p := p.(type) {
 		case *responses.InputText:
-			p.Text = strings.ToValidUTF8(p.Text, "\uFFFD")
-			texts = append(texts, p.Text)
+			texts = append(texts, strings.ToValidUTF8(p.Text, "\uFFFD"))
 		default:
 			plain = false
 			texts = append(texts, "["+strings.TrimPrefix(p.Type(), "input_")+"]")
@@ -214,9 +219,24 @@ func resultOf(o outcome) (output *string, failure jsontext.Value, content []resp
 		return nil, executionError(text), nil, responses.StatusFailed
 	}
 	if !plain {
-		content = o.result.Content
+		content = readable(o.result.Content)
 	}
 	return &text, nil, content, responses.StatusCompleted
+}
+
+// readable returns parts that can be sent: a tool may return anything.
+func readable(parts []responses.Part) []responses.Part {
+	out := make([]responses.Part, len(parts))
+	for i, p := range parts {
+		out[i] = p
+		if _, err := json.Marshal(p); err != nil {
+			out[i] = &responses.InputText{Text: "[" + strings.TrimPrefix(p.Type(), "input_") + " that cannot be read]"}
+			if t, ok := p.(*responses.InputText); ok {
+				out[i] = &responses.InputText{Text: strings.ToValidUTF8(t.Text, "\uFFFD")}
+			}
+		}
+	}
+	return out
 }
 
 // errorValue is an error in the words of the API.

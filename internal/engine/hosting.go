@@ -32,6 +32,7 @@ type hosting struct {
 	usage     *responses.Usage
 	losses    []responses.Loss
 	callIDs   map[string]bool // of calls in the input, from the second round on
+	returned  int             // bytes of the results
 
 	// The turn that is running.
 	slots map[int]*slot // by the turn's own output index

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/antiphon-dev/antiphon/responses"
@@ -57,6 +58,10 @@ func (l ToolLimits) withDefaults() ToolLimits {
 // given up and have not returned.
 const maxExecuting = 1024
 
+// maxHosted bounds the entries of a request's tools that are ours: each may be a
+// server to be asked.
+const maxHosted = 128
+
 // executor returns who runs an entry of a request's tools, nil if it is not ours.
 func (k *Toolkit) executor(t responses.Tool) tool.Executor {
 	if k == nil {
@@ -101,31 +106,35 @@ type opened struct {
 	err   error
 }
 
-// open opens the entries that are ours, all at once. An error that the client
+// open opens the entries that are ours, some at once. An error that the client
 // caused refuses the request; any other leaves the entry without tools.
 func (k *Toolkit) open(ctx context.Context, owner string, tools []responses.Tool, limits ToolLimits) ([]*opened, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limits.OpenTime, errOpenTime)
-	defer cancel()
 	var all []*opened
-	done := make(chan struct{})
+	var opening sync.WaitGroup
+	defer opening.Wait() // what was begun ends with the context
+	defer cancel()
+	room := make(chan struct{}, limits.Parallel)
 	for i, t := range tools {
 		e := k.executor(t)
 		if e == nil {
 			continue
+		}
+		if len(all) == maxHosted {
+			return nil, responses.InvalidParam(responses.CodeInvalidValue, toolParam(i), "More than %d tools that the gateway runs.", maxHosted)
 		}
 		o := &opened{at: i, typ: t.Type(), label: tool.DefaultLabel}
 		if m, ok := t.(*responses.MCPTool); ok {
 			o.label = m.ServerLabel
 		}
 		all = append(all, o)
-		go func() {
-			defer func() { done <- struct{}{} }()
+		room <- struct{}{}
+		opening.Go(func() {
 			o.set, o.err = openOne(ctx, e, &tool.Ask{Owner: owner, Tool: t, Param: toolParam(i)})
-		}()
+			<-room
+		})
 	}
-	for range all {
-		<-done
-	}
+	opening.Wait()
 	for _, o := range all {
 		if e, ok := errors.AsType[*responses.Error](o.err); ok && e.Origin == responses.OriginClient {
 			return nil, e
