@@ -193,7 +193,7 @@ func compare(t *testing.T, two []*memoryRig, made [][2]string) {
 	}
 }
 
-// TestStateResendsAreSmall: 50 turns of 10 KB that are all sent again each time
+// TestStateResendsAreSmall: 50 turns of 2 KB that are all sent again each time
 // take little more than the turns themselves, also if they come by reference (R40).
 func TestStateResendsAreSmall(t *testing.T) {
 	t.Parallel()
@@ -213,7 +213,7 @@ func TestStateResendsAreSmall(t *testing.T) {
 		var history []string
 		said, stored := 0, 0
 		for turn := range 50 {
-			text := strings.Repeat(fmt.Sprintf("%s %03d ", name, turn), 10<<10/(len(name)+5))
+			text := strings.Repeat(fmt.Sprintf("%s %03d ", name, turn), 2<<10/(len(name)+5))
 			history = append(history, fmt.Sprintf(`{"role":"user","content":%q}`, text))
 			last := m.run(`{"model":"m","input":[` + strings.Join(history, ",") + `]}`)
 			said += len(text) + len(last.Output[0].(*responses.Message).Content.Text())
