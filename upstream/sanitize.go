@@ -90,6 +90,12 @@ func Public(err error) error {
 func AnswerError(resp *http.Response, client http.Header) error {
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what came of it is enough
+	return AnswerFailure(resp, client, body)
+}
+
+// AnswerFailure returns the failure that an answer with the body is. It is the
+// client's if the credential was.
+func AnswerFailure(resp *http.Response, client http.Header, body []byte) error {
 	if resp.Request != nil {
 		key := resp.Request.Header.Get("Authorization")
 		if key != "" && key == client.Get("Authorization") {

@@ -153,3 +153,6 @@ func (t *Target) modelFor(name, star string) string {
 	}
 	return strings.Replace(t.Model, "*", star, 1)
 }
+
+// takesAnyName reports whether the client has a say in what the upstream's name is.
+func (t *Target) takesAnyName() bool { return t.Model == "" || strings.Contains(t.Model, "*") }

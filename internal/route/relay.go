@@ -89,15 +89,19 @@ func (r *Router) relayTo(ctx context.Context, c candidate, a Attempt, p *upstrea
 	}
 	watch := r.watch(ctx, a)
 	resp, err := c.driver.(upstream.Relayer).Relay(watch.ctx, &passage)
-	if err == nil {
-		err = refusal(resp, more)
+	blame := c.blame
+	if err == nil && p.Once { // what it asks for is the client's invention
+		blame = func(error) (bool, error) { return false, errNoVerdict }
+	}
+	if err == nil && more {
+		err = c.refusal(resp, p.Header)
 	}
 	if err == nil && c.settings.Sanitize && resp.StatusCode >= http.StatusMultipleChoices {
 		err = upstream.AnswerError(resp, p.Header)
 	}
 	if err != nil {
 		watch.ended(false, err)
-		again, outcome := c.blame(err)
+		again, outcome := blame(err)
 		if ctx.Err() != nil {
 			again, outcome = false, errNoVerdict
 		}
@@ -108,8 +112,8 @@ func (r *Router) relayTo(ctx context.Context, c candidate, a Attempt, p *upstrea
 	// The last failure passes as it came, and is a failure all the same.
 	var failed, outcome error
 	if resp.StatusCode >= http.StatusBadRequest {
-		failed = upstream.StatusError(resp, nil)
-		_, outcome = c.blame(failed)
+		failed = upstream.AnswerFailure(resp, p.Header, nil)
+		_, outcome = blame(failed)
 	}
 	verdict(outcome)
 	watch.ended(failed == nil, failed)
@@ -133,24 +137,25 @@ const maxPeeked = 64 << 10
 
 // refusal returns the failure that an answer is, if another target could do
 // better. Otherwise the answer can be read from its beginning.
-func refusal(resp *http.Response, more bool) error {
-	if !more {
-		return nil
+func (t *target) refusal(resp *http.Response, client http.Header) (failure error) {
+	var begin []byte
+	switch {
+	case resp.StatusCode >= http.StatusBadRequest:
+		begin, _ = io.ReadAll(io.LimitReader(resp.Body, maxPeeked)) // what came of it is enough
+		failed := upstream.AnswerFailure(resp, client, begin)
+		if another, _ := t.blame(failed); another {
+			failure = failed
+		}
+	case upstream.Streams(resp):
+		begin, failure = peek(resp.Body)
 	}
-	if s := resp.StatusCode; s >= http.StatusInternalServerError || s == http.StatusTooManyRequests {
-		defer resp.Body.Close()
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxPeeked))
-		return upstream.StatusError(resp, body)
-	}
-	if !upstream.Streams(resp) {
-		return nil
-	}
-	begin, err := peek(resp.Body)
-	if err != nil {
+	if failure != nil {
 		resp.Body.Close()
-		return err
+		return failure
 	}
-	resp.Body = &rejoined{io.MultiReader(bytes.NewReader(begin), resp.Body), resp.Body}
+	if begin != nil {
+		resp.Body = &rejoined{io.MultiReader(bytes.NewReader(begin), resp.Body), resp.Body}
+	}
 	return nil
 }
 

@@ -19,13 +19,14 @@ type echo struct {
 	status int
 	kind   string // of the body
 	body   string
+	sent   http.Header // what it says that it was asked with
 }
 
 func (*echo) Relays(string) bool { return true }
 
 func (e *echo) Relay(context.Context, *upstream.Passage) (*http.Response, error) {
 	e.calls.Add(1)
-	return &http.Response{StatusCode: e.status, Header: http.Header{"Content-Type": {e.kind}}, Body: io.NopCloser(strings.NewReader(e.body))}, nil
+	return &http.Response{StatusCode: e.status, Header: http.Header{"Content-Type": {e.kind}}, Body: io.NopCloser(strings.NewReader(e.body)), Request: &http.Request{Header: e.sent}}, nil
 }
 
 // streaming returns an upstream that answers with frames of these data.
@@ -90,6 +91,78 @@ func TestHowRelayedStreamsBegin(t *testing.T) {
 			}
 			if want := map[string]string{"first": first.body, "second": second.body}[by]; body != want {
 				t.Errorf("got %q, want %q", body, want)
+			}
+		})
+	}
+}
+
+// TestClientsDoNotEject: what a client makes up, a model's name or a path, says
+// nothing of the target's health, so it cannot take the target from others; what
+// the configuration says does (R32).
+func TestClientsDoNotEject(t *testing.T) {
+	t.Parallel()
+	const refused = `{"error":{"message":"no such thing"}}`
+	for name, test := range map[string]struct {
+		status  int
+		model   string // as the targets call it
+		p       upstream.Passage
+		ejected bool
+	}{
+		"a name of the client's":             {http.StatusNotFound, "", upstream.Passage{Path: "responses"}, false},
+		"a part of a name":                   {http.StatusNotFound, "x-*", upstream.Passage{Path: "responses", Body: []byte(`{"model":"m"}`)}, false},
+		"a name of the configuration's":      {http.StatusNotFound, "x", upstream.Passage{Path: "responses", Body: []byte(`{"model":"m"}`)}, true},
+		"a path of the client's":             {http.StatusNotFound, "", upstream.Passage{Path: "x", Once: true}, false},
+		"a path that is not allowed":         {http.StatusForbidden, "", upstream.Passage{Path: "x", Once: true}, false},
+		"a path that the server fails at":    {http.StatusInternalServerError, "", upstream.Passage{Path: "x", Once: true}, false},
+		"a path of ours that it does not do": {http.StatusInternalServerError, "", upstream.Passage{Path: "responses"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first := &echo{status: test.status, kind: "application/json", body: refused}
+			second := &echo{status: http.StatusOK, kind: "application/json", body: `{}`}
+			r := echoes(t, first, second, test.model)
+			for range 30 {
+				relay(t, r, &test.p)
+			}
+			if got := first.calls.Load() < 30; got != test.ejected {
+				t.Errorf("ejected: %t, want %t (%d calls)", got, test.ejected, first.calls.Load())
+			}
+		})
+	}
+}
+
+// TestRefusalsMoveOn: what a relayed request fails at for reasons of the target is
+// done by another, as for one that is run; the client's own faults, its credential
+// among them, stay its own and pass as they came (R32).
+func TestRefusalsMoveOn(t *testing.T) {
+	t.Parallel()
+	const refused = `{"error":{"message":"no"}}`
+	own := http.Header{"Authorization": {"Bearer of-the-client"}}
+	for name, test := range map[string]struct {
+		status int
+		sent   http.Header // with what the upstream was asked
+		by     string
+	}{
+		"it fails":                          {http.StatusInternalServerError, nil, "second"},
+		"it has too much to do":             {http.StatusTooManyRequests, nil, "second"},
+		"it does not know the gateway":      {http.StatusUnauthorized, nil, "second"},
+		"it wants to be paid":               {http.StatusPaymentRequired, nil, "second"},
+		"it does not have the model":        {http.StatusNotFound, nil, "second"},
+		"it does not know the client":       {http.StatusUnauthorized, own, "first"},
+		"it does not allow it the client":   {http.StatusForbidden, own, "first"},
+		"the request is not valid":          {http.StatusBadRequest, nil, "first"},
+		"the request is larger than it may": {http.StatusRequestEntityTooLarge, nil, "first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first := &echo{status: test.status, kind: "application/json", body: refused, sent: test.sent}
+			second := &echo{status: http.StatusOK, kind: "application/json", body: `{}`}
+			r := echoes(t, first, second, "x")
+			for range 30 { // the client's faults do not eject either
+				by, body := relay(t, r, &upstream.Passage{Path: "responses", Header: own, Body: []byte(`{"model":"m"}`)})
+				if by != test.by || by == "first" && body != refused {
+					t.Fatalf("%s answered %q, want %s", by, body, test.by)
+				}
 			}
 		})
 	}

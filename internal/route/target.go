@@ -194,6 +194,16 @@ func (t *state) blame(err error) (another bool, verdict error) {
 	return false, errNoVerdict // the request itself is at fault
 }
 
+// blame judges as the state does, but for names of models that clients make up:
+// that the upstream has no such model is no failure of it.
+func (t *target) blame(err error) (another bool, verdict error) {
+	another, verdict = t.state.blame(err)
+	if responses.AsError(err).Code == responses.CodeModelNotFound && t.takesAnyName() {
+		verdict = errNoVerdict
+	}
+	return another, verdict
+}
+
 // public is a failure of the target as clients may read it.
 func (t *target) public(err error) error {
 	if t.settings.Sanitize {
