@@ -48,7 +48,13 @@ func (k *keeper) answer(x *fakeupstream.Exchange) fakeupstream.Reply {
 	case x.Method == http.MethodDelete:
 		delete(k.owner, parts[1])
 		return fakeupstream.JSON(200, fmt.Sprintf(`{"id":%q,"deleted":true}`, parts[1]))
+	case len(parts) == 4 && x.Method == http.MethodGet: // an item, by the id that it was put there with
+		return fakeupstream.JSON(200, fmt.Sprintf(`{"id":%q,"type":"function_call_output","output":[{"id":%q}]}`, parts[3], parts[3]))
 	case len(parts) > 2 && parts[2] != "cancel":
+		if _, id, ok := strings.Cut(string(x.Body), `"id":"`); ok { // items keep the ids that they come with
+			id, _, _ = strings.Cut(id, `"`)
+			return fakeupstream.JSON(200, fmt.Sprintf(`{"object":"list","data":[{"id":%q}]}`, id))
+		}
 		return fakeupstream.JSON(200, fmt.Sprintf(`{"object":"list","path":%q,"query":%q,"data":[{"id":%q}]}`, x.Path, x.Query, k.mint("msg", key)))
 	}
 	return fakeupstream.JSON(200, fmt.Sprintf(`{"id":%q,"object":"response","status":"completed","model":"tiny","at":%q,"did":"%s %s"}`, parts[1], k.name, x.Method, x.Path))
@@ -358,6 +364,34 @@ func TestUpstreamStateIsTheOwners(t *testing.T) {
 	r.must(ada, "GET", "/v1/responses/"+made.ID, "")
 	r.restart()
 	check("after a restart", ada)
+}
+
+// TestUpstreamStateIsNotLaundered: a client that sends an item under the id of
+// somebody else's, and gets it back from an upstream that keeps it so, has not
+// gained that id (R40).
+func TestUpstreamStateIsNotLaundered(t *testing.T) {
+	t.Parallel()
+	r := startKeepers(t)
+	made := r.must(ada, "POST", "/v1/responses", `{"model":"any","input":"x"}`)
+	foreign := made.Output[0].ID
+	conv := r.must(bob, "POST", "/v1/conversations", "")
+	in := r.must(bob, "POST", "/v1/conversations/"+conv.ID+"/items", fmt.Sprintf(`{"items":[{"type":"message","id":%q,"role":"user","content":"x"}]}`, foreign))
+	if in.Data[0].ID != foreign {
+		t.Fatalf("the upstream made another id: %+v", in)
+	}
+	r.must(bob, "GET", "/v1/conversations/"+conv.ID+"/items/"+foreign, "")
+	before := r.calls()
+	for _, p := range keptPaths(foreign) {
+		if p.method == "POST" {
+			p.body = strings.ReplaceAll(p.body, "solo", "any")
+		}
+		if status, _, body := r.call(bob, p.method, p.path, p.body); status != http.StatusNotFound {
+			t.Errorf("%s %s %s: %d %s", p.method, p.path, p.body, status, body)
+		}
+	}
+	if r.calls() != before {
+		t.Error("an upstream was asked")
+	}
 }
 
 // TestUpstreamStateSurvivesReloads: ids stay known across reloads, until the

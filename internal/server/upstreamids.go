@@ -113,8 +113,9 @@ func (x *exchange) learn(at *keptAt) func(t responses.EventType, data []byte) {
 // push out those of others.
 const maxLearned = 10_000
 
-// idsIn returns the ids in an event or a whole answer: of the response or the
-// conversation, and of items.
+// idsIn returns the ids in an event or a whole answer that the upstream has made: of
+// the response or the conversation, and of items of its output. Those in lists may
+// have come from a client, and one that sends an id has not gained it by that.
 func idsIn(data []byte) []string {
 	type object struct {
 		ID string `json:"id"`
@@ -122,7 +123,6 @@ func idsIn(data []byte) []string {
 	type answer struct {
 		object
 		Output []object `json:"output"`
-		Data   []object `json:"data"`
 	}
 	var got struct {
 		answer
@@ -141,9 +141,8 @@ func idsIn(data []byte) []string {
 		}
 	}
 	note(got.object, got.Response.object, got.Item)
-	for _, list := range [][]object{got.Output, got.Data, got.Response.Output} {
-		note(list...)
-	}
+	note(got.Output...)
+	note(got.Response.Output...)
 	return ids
 }
 

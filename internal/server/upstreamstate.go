@@ -216,7 +216,7 @@ func (s *Server) pass(x *exchange, answer *route.Relayed, what relayed) error {
 		at = &keptAt{Place: answer.Place, model: relay.Rename{From: answer.Model, To: what.asked}}
 	}
 	opts := relay.Options{Rename: at.model}
-	if at.Upstream != "" {
+	if at.Upstream != "" && x.r.PathValue("item") == "" { // an item may be as the client sent it
 		opts.Notice = x.learn(at)
 	}
 	return s.passOn(x, answer, what.path, opts)
