@@ -16,9 +16,9 @@ import (
 )
 
 // readChain walks from a response ($1, of $2) to what it continues. Beyond the caps
-// ($3, $4) it stops, and then sends no bodies at all. It looks only at
-// partitions from $5 to $10: each that it might have to look at costs, whether it
-// does or not. $6 to $9 are where an earlier statement got to.
+// ($3, $4) it stops, and then sends no bodies at all. It looks into one table, and
+// of that only at the partitions from $5 to $10: each that it might have to look at
+// costs, whether it does or not. $6 to $9 are where an earlier statement got to.
 //
 // The limit of the inner query makes it a lookup, which touches one partition,
 // whatever the planner thinks of their sizes.
@@ -26,13 +26,13 @@ const readChain = `
 with recursive chain as (
 	select id, parent, parent_items, status, depth, oldest, context, input, output, $6::int4 as items, $7::int4 + 1 as hop,
 		$8::int8 + coalesce(octet_length(context), 0) + coalesce(octet_length(input), 0) + coalesce(octet_length(output), 0) as bytes
-	from responses where id = $1 and owner = $2 and (not deleted or $9::bool)
+	from %[1]s where id = $1 and owner = $2 and (not deleted or $9::bool)
 	union all
 	select p.id, p.parent, p.parent_items, p.status, p.depth, p.oldest, p.context, p.input, p.output, c.parent_items, c.hop + 1,
 		c.bytes + coalesce(octet_length(p.context), 0) + coalesce(octet_length(p.input), 0) + coalesce(octet_length(p.output), 0)
 	from chain c cross join lateral (
 		select id, parent, parent_items, status, depth, oldest, context, input, output
-		from responses where id = c.parent and owner = $2 and id >= $5 and id < $10 limit 1
+		from %[1]s where id = c.parent and owner = $2 and id >= $5 and id < $10 limit 1
 	) p
 	where c.hop <= $3::int4 and c.bytes <= $4::int8
 ), total as (
@@ -42,26 +42,26 @@ select id, parent, parent_items, status, depth, oldest, items, bytes, within,
 	case when within then context end, case when within then input end, case when within then output end
 from chain, total order by hop`
 
-// Chain implements [store.Responses]. Most chains are of today and yesterday; where
-// one goes on, its members say how far. The clocks of those who made them may differ.
+// Chain implements [store.Responses]. Most chains are of one day, and its partition
+// is asked by name; where one goes on, its members say how far. The clocks of those
+// who made them may differ.
 func (s *Store) Chain(ctx context.Context, owner, id string, caps store.Caps) ([]store.Segment, error) {
 	at, err := s.locateVisible(owner, id)
 	if err != nil {
 		return nil, err
 	}
-	today := dayOf(responses.IDTime(id))
-	recent, soon := floorID(today.Add(-day)), floorID(today.Add(2*day))
 	w := walk{place: at, next: &at.id, items: -1}
-	if err := w.goOn(ctx, caps, recent, soon); err != nil {
+	today := dayOf(responses.IDTime(id))
+	if err := w.goOn(ctx, caps, "responses_"+today.Format(dayFormat), floorID(today), floorID(today.Add(day))); err != nil {
 		return nil, err
 	}
 	if w.next != nil {
-		if err := w.goOn(ctx, caps, floorID(w.chain[0].Oldest), soon); err != nil {
+		if err := w.goOn(ctx, caps, "responses", floorID(w.chain[0].Oldest), floorID(today.Add(2*day))); err != nil {
 			return nil, err
 		}
 	}
 	if w.next != nil {
-		if err := w.goOn(ctx, caps, [16]byte{}, lastID); err != nil {
+		if err := w.goOn(ctx, caps, "responses", [16]byte{}, lastID); err != nil {
 			return nil, err
 		}
 	}
@@ -81,17 +81,17 @@ type walk struct {
 	bytes int64
 }
 
-// goOn reads on as far as the chain lies between two ids.
-func (w *walk) goOn(ctx context.Context, caps store.Caps, from, to [16]byte) error {
+// goOn reads on as far as the chain lies in a table between two ids.
+func (w *walk) goOn(ctx context.Context, caps store.Caps, table string, from, to [16]byte) error {
 	if bytes.Compare(w.next[:], from[:]) < 0 || bytes.Compare(w.next[:], to[:]) >= 0 {
 		return nil
 	}
 	begun := *w
 	return w.run(ctx, "read a chain", true, func(ctx context.Context) error {
 		*w = begun
-		err := w.queryAll(ctx, readChain, []any{*w.next, w.owner, caps.Depth, caps.Bytes, from, w.items, len(w.chain), w.bytes, len(w.chain) > 0, to}, w.step)
-		if err == nil && len(w.chain) == 0 {
-			return store.ErrNotFound
+		err := w.queryAll(ctx, fmt.Sprintf(readChain, table), []any{*w.next, w.owner, caps.Depth, caps.Bytes, from, w.items, len(w.chain), w.bytes, len(w.chain) > 0, to}, w.step)
+		if err == nil && len(w.chain) == 0 || sqlState(err) == undefinedTable {
+			return store.ErrNotFound // of that day there is nothing
 		}
 		return err
 	})
