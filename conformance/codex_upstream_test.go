@@ -25,8 +25,8 @@ import (
 
 // How large the tests of the Codex upstream are. make show-codex asks for all.
 var (
-	codexTurns   = flag.Int("codex-turns", 60, "turns in a row through the Codex upstream")
-	codexClients = flag.Int("codex-clients", 16, "clients of the Codex upstream at once")
+	codexTurns   = flag.Int("codex-turns", 40, "turns in a row through the Codex upstream")
+	codexClients = flag.Int("codex-clients", 10, "clients of the Codex upstream at once")
 )
 
 // nowhere is where calls of Codex beyond this machine end: a closed port.
