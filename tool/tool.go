@@ -18,6 +18,8 @@ import (
 	"context"
 	"encoding/json/jsontext"
 	"encoding/json/v2"
+	"errors"
+	"fmt"
 
 	"github.com/antiphon-dev/antiphon/responses"
 )
@@ -89,7 +91,7 @@ type Call struct {
 	// Arguments is a JSON object. It is what the model wrote and may not fit the
 	// tool's parameters.
 	Arguments jsontext.Value
-	// MaxBytes bounds the result. A larger one is an error; an executor that can
+	// MaxBytes bounds the result. A larger one is an error ([TooLarge]); an executor that can
 	// tell early need not make it.
 	MaxBytes int
 }
@@ -120,6 +122,17 @@ func JSON(v any) (*Result, error) {
 	}
 	return Text(string(b)), nil
 }
+
+// ErrTooLarge is what the errors of [TooLarge] are.
+var ErrTooLarge = errors.New("tool: the result is too large")
+
+// TooLarge is the error of a call whose result has more than max bytes.
+func TooLarge(max int) error { return tooLarge(max) }
+
+type tooLarge int
+
+func (e tooLarge) Error() string        { return fmt.Sprintf("its result is larger than %d bytes", int(e)) }
+func (e tooLarge) Is(target error) bool { return target == ErrTooLarge }
 
 // Size is how many bytes the result has.
 func (r *Result) Size() int {

@@ -42,8 +42,9 @@ var (
 	ErrIdle       = responses.UpstreamErrorf(responses.CodeTimeout, "The upstream stopped sending in the middle of its answer.")
 )
 
-// ErrGrammar is the cause of the error of a turn whose events were out of order.
-var ErrGrammar = errors.New("upstream: events out of order")
+// ErrGrammar is the cause of the error of a turn whose upstream broke its own
+// protocol: events out of order or in contradiction, or frames that are none.
+var ErrGrammar = errors.New("upstream: it broke its protocol")
 
 // Guard returns a driver that holds d to the contract: time to the first event,
 // silence between events, size, grammar, and that a stream does not just stop.

@@ -296,7 +296,7 @@ func ReadFailure(ctx context.Context, err error) error {
 // Malformed returns the failure of a frame that cannot be understood. The frame
 // is quoted, shortened, so that the operator can see what came.
 func Malformed(frame []byte, err error) error {
-	return responses.UpstreamErrorf(responses.CodeUpstream, "The upstream sent a frame that is not valid: %s", excerpt(frame)).WithCause(err)
+	return responses.UpstreamErrorf(responses.CodeUpstream, "The upstream sent a frame that is not valid: %s", excerpt(frame)).WithCause(fmt.Errorf("%w: %w", ErrGrammar, err))
 }
 
 func excerpt(b []byte) string {

@@ -92,7 +92,7 @@ func arguments(it responses.Item) string {
 func (r *Run) watchOne(ctx context.Context, t *hostedTool, call *tool.Call) outcome {
 	ctx = r.engine.tools.ToolStarted(ctx, &r.info, t.label, t.Name)
 	o := r.runOne(ctx, t.set, call)
-	r.engine.tools.ToolEnded(ctx, &r.info, &ToolEnd{Label: t.label, Name: t.Name, Outcome: o.label(), Duration: o.took})
+	r.engine.tools.ToolEnded(ctx, &r.info, &ToolEnd{Label: t.label, Name: t.Name, Outcome: o.label(), TooLarge: errors.Is(o.err, tool.ErrTooLarge), Duration: o.took})
 	return o
 }
 
@@ -165,7 +165,7 @@ func safely(ctx context.Context, set *tool.Set, call *tool.Call) (res *tool.Resu
 	case res == nil:
 		return tool.Text(""), nil
 	case res.Size() > call.MaxBytes:
-		return nil, fmt.Errorf("its result is larger than %d bytes", call.MaxBytes)
+		return nil, tool.TooLarge(call.MaxBytes)
 	}
 	return res, nil
 }

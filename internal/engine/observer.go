@@ -39,6 +39,7 @@ type ToolObserver interface {
 type ToolEnd struct {
 	Label, Name string
 	Outcome     ToolOutcome
+	TooLarge    bool // it failed because its result was too large
 	Duration    time.Duration
 }
 

@@ -36,7 +36,13 @@ type Server struct {
 // "max_connections=20". Without the programs the test is skipped, and fails in CI.
 func Start(t testing.TB, options ...string) *Server {
 	t.Helper()
-	s, err := NewServer(options...)
+	return StartIn(t, "", options...)
+}
+
+// StartIn is Start with the server's files below dir.
+func StartIn(t testing.TB, dir string, options ...string) *Server {
+	t.Helper()
+	s, err := newServer(dir, options)
 	if errors.Is(err, exec.ErrNotFound) {
 		Missing(t, "no PostgreSQL to start: %v", err)
 	}
@@ -55,13 +61,15 @@ func Start(t testing.TB, options ...string) *Server {
 }
 
 // NewServer makes the files of a server, which is not started yet. Call Remove.
-func NewServer(options ...string) (*Server, error) {
+func NewServer(options ...string) (*Server, error) { return newServer("", options) }
+
+func newServer(dir string, options []string) (*Server, error) {
 	bin, err := programs()
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{bin: bin, options: options}
-	if s.dir, err = os.MkdirTemp("", "antiphon-pg"); err != nil {
+	if s.dir, err = os.MkdirTemp(dir, "antiphon-pg"); err != nil {
 		return nil, err
 	}
 	if err := s.init(); err != nil {

@@ -192,7 +192,8 @@ func (x *exchange) finish() {
 			level = slog.LevelError
 		}
 	}
-	if x.r.URL.Path == "/healthz" || x.r.URL.Path == "/readyz" {
+	switch x.r.URL.Path {
+	case "/healthz", "/readyz", "/metrics": // asked for all the time
 		level = slog.LevelDebug
 	}
 	x.s.opts.Logger.LogAttrs(x.r.Context(), level, "request", attrs...)

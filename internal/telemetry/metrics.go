@@ -42,6 +42,7 @@ type metrics struct {
 	full      prometheus.Counter
 	limited   *prometheus.CounterVec
 	tools     *prometheus.HistogramVec
+	tooLarge  *prometheus.CounterVec
 	reloads   *prometheus.CounterVec
 	reloaded  prometheus.Gauge
 }
@@ -69,6 +70,7 @@ func newMetrics(version string) *metrics {
 	m.store = m.histogram("antiphon_store_operation_duration_seconds", "Time of store operations by outcome: ok, not_found, refused, unavailable or error.", storeBuckets, "operation", "outcome")
 	m.full = m.count("antiphon_store_full_total", "Store operations that were unavailable because the store has no room: a full disk, or all the memory that it may use.")
 	m.tools = m.histogram("antiphon_tool_call_duration_seconds", "Time of tool calls that the gateway ran, by server_label and outcome: ok, tool_error, failed or timeout.", secondsBuckets, "server", "outcome")
+	m.tooLarge = m.counter("antiphon_tool_results_too_large_total", "Tool calls that failed because their result was larger than tools.limits.output_bytes, by server_label.", "server")
 
 	m.reloads = m.counter("antiphon_config_reloads_total", "Attempts to take over a configuration, by outcome: ok or refused.", "outcome")
 	m.reloaded = m.gauge("antiphon_config_last_reload_success_timestamp_seconds", "When a configuration was last taken over.")

@@ -24,7 +24,7 @@ func storeOutcome(err error) string {
 		return "ok"
 	case errors.Is(err, store.ErrNotFound):
 		return "not_found"
-	case errors.Is(err, store.ErrUnavailable):
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded): // nobody waits for it any longer
 		return "unavailable"
 	case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrLinkGone), errors.Is(err, store.ErrTooLong):
 		return "refused"
@@ -47,6 +47,10 @@ func measure[T any](s *measuredStore, operation string, run func() (T, error)) (
 func (s *measuredStore) do(operation string, run func() error) error {
 	_, err := measure(s, operation, func() (struct{}, error) { return struct{}{}, run() })
 	return err
+}
+
+func (s *measuredStore) Ready(ctx context.Context, shard uint16) error {
+	return s.do("ready", func() error { return s.Store.Ready(ctx, shard) })
 }
 
 func (s *measuredStore) Create(ctx context.Context, owner string, r *store.Record) error {

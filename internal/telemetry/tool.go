@@ -43,6 +43,9 @@ func (t *Telemetry) ToolStarted(ctx context.Context, _ *engine.RunInfo, label, n
 // is told apart only so far as there are few of them.
 func (t *Telemetry) ToolEnded(ctx context.Context, _ *engine.RunInfo, e *engine.ToolEnd) {
 	t.m.tools.WithLabelValues(t.servers.learn(e.Label), string(e.Outcome)).Observe(e.Duration.Seconds())
+	if e.TooLarge {
+		t.m.tooLarge.WithLabelValues(t.servers.learn(e.Label)).Inc()
+	}
 	if t.tracer == nil {
 		return
 	}

@@ -109,7 +109,7 @@ func (e *endpoint) run(ctx context.Context, c *tool.Call) (*tool.Result, error) 
 	case err != nil:
 		return nil, unreachable(ctx, err)
 	case len(body) > c.MaxBytes:
-		return nil, fmt.Errorf("the answer is larger than %d bytes", c.MaxBytes)
+		return nil, tool.TooLarge(c.MaxBytes)
 	}
 	return result(resp, body)
 }

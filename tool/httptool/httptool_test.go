@@ -126,7 +126,7 @@ func TestAnswers(t *testing.T) {
 		"/png":    "data:image/png;base64,AQID",
 		"/zip":    "the endpoint answered with application/zip, which is neither text nor an image",
 		"/500":    "the endpoint answered 500 Internal Server Error",
-		"/large":  "the answer is larger than 1000 bytes",
+		"/large":  "its result is larger than 1000 bytes",
 		"/broken": "the endpoint could not be reached, or did not answer properly",
 		"/inside": "the endpoint redirected to a place that may not be reached",
 		"/round":  "there are too many redirects",

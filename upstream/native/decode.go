@@ -232,7 +232,7 @@ func (d *decoder) lastOpen() *item {
 // lost is the failure of a turn whose events cannot be shown without losing what
 // they say.
 func lost(format string, args ...any) error {
-	return responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's events contradict each other: %s.", fmt.Sprintf(format, args...))
+	return responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's events contradict each other: %s.", fmt.Sprintf(format, args...)).WithCause(upstream.ErrGrammar)
 }
 
 func number(n int) []byte { return strconv.AppendInt(nil, int64(n), 10) }
