@@ -106,6 +106,19 @@ show-codex: ## Show Codex as an upstream: clients, proofs and loads over the rea
 	@go test -count=1 -v -timeout 20m -parallel 1 -run '^TestCodexUpstream' ./conformance -codex-turns 1000 -codex-clients 50 \
 		| sed -n 's/^ *codex_upstream[a-z_]*.go:[0-9]*: //p; /^ *--- /p; /^FAIL/p; /^ok/p'
 
+# A must-show of the tool loop is a test whose name begins with TestTools.
+.PHONY: show-tools
+show-tools: ## Show tools that the gateway runs: the loop, limits, approval, MCP, addresses, clients, cost
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; \
+	go test -count=1 -v -run '^TestTools' . > "$$log" 2>&1 || status=$$?; \
+	go test -count=1 -v ./tool/... ./internal/netguard >> "$$log" 2>&1 || status=$$?; \
+	grep -E '^(    )?--- (PASS|FAIL|SKIP): Test' "$$log" || { echo "no test ran"; status=1; }; \
+	if (( status != 0 )); then cat "$$log"; exit "$$status"; fi
+	@echo "--- real clients and real MCP servers"
+	go test -count=1 -v -run '^TestToolClients$$' ./conformance | grep -E '^ *--- |^(ok|FAIL)|passed'
+	@echo "--- what a round of the loop costs beside the bare calls"
+	go run ./bench tools
+
 # A package is asked to rewrite its goldens if its tests know the -update flag.
 .PHONY: update
 update: ## Rewrite the golden files; read the diff before you commit it

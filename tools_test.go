@@ -521,6 +521,36 @@ data: [DONE]
 	compareGolden(t, "order", brief(events)+"\n"+toolsSeen(t, fake.Requests()[1].Body)+"\n")
 }
 
+// TestToolsMixed: a client answers its call of a mixed turn, and the model gets its
+// reasoning and both results as one turn, whoever kept them (R40, R44).
+func TestToolsMixed(t *testing.T) {
+	t.Parallel()
+	for _, p := range protocols {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			fake := tinyModel(p.speaks)
+			g := startTools(t, p.driver, fake, antiphon.Options{Store: memstore.NewStore(nil), Tools: executors(t, echoTool())})
+			const tools = `"tools":[{"type":"function","name":"echo"},{"type":"function","name":"own","parameters":{"type":"object","properties":{}}}]`
+			const prompt = `{"type":"message","role":"user","content":"go [[insist]][[reason]][[call echo {\"text\":\"a\"}]][[and own {}]]"}`
+			first, _ := g.answerOnce(t, `{"model":"tiny","input":[`+prompt+`],`+tools+`}`)
+			call, ok := first.Output[len(first.Output)-1].(*responses.FunctionCall)
+			if !ok || call.Name != "own" {
+				t.Fatalf("got\n%s", briefItems(first.Output))
+			}
+			result := `{"type":"function_call_output","call_id":"` + call.CallID + `","output":"mine"}`
+			for how, body := range map[string]string{
+				"stored": fmt.Sprintf(`{"model":"tiny","previous_response_id":%q,"input":[%s],%s}`, first.ID, result, tools),
+				"resent": fmt.Sprintf(`{"model":"tiny","store":false,"input":[%s,%s,%s],%s}`, prompt, itemsJSON(t, first.Output), result, tools),
+			} {
+				second, _ := g.answerOnce(t, body)
+				if got, want := briefItems(second.Output), "message completed \"The tool answered: <a>, mine\"\n"; got != want {
+					t.Errorf("%s: got\n%s", how, got)
+				}
+			}
+		})
+	}
+}
+
 // TestToolsSteps: each finished step is in the store before the next round begins,
 // and the response there is whole in the end (R40, R44).
 func TestToolsSteps(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 // read them. which says which items to translate, and name what the function of a
 // server's tool is called.
 //
-//   - Calls that follow each other become calls, and then their outputs, as if the
-//     model had made them together.
+//   - Calls that follow each other, also those of the client's own functions, become
+//     calls, and then their outputs, as if the model had made them together.
 //   - A request for approval that led to a call is that call. One that was denied,
 //     or not answered, is a call whose output says so.
 //   - Lists of tools and answers to requests are left out: models have the tools,
@@ -31,7 +31,9 @@ func AsFunctions(items []responses.Item, which func(responses.Item) bool, name f
 	}
 	for i, it := range items {
 		if !hosted(it) || !which(it) {
-			t.flush()
+			if !isCall(it) {
+				t.flush()
+			}
 			t.out = append(t.out, it)
 			continue
 		}
@@ -44,6 +46,15 @@ func AsFunctions(items []responses.Item, which func(responses.Item) bool, name f
 func hosted(it responses.Item) bool {
 	switch it.(type) {
 	case *responses.MCPCall, *responses.MCPListTools, *responses.MCPApprovalRequest, *responses.MCPApprovalResponse:
+		return true
+	}
+	return false
+}
+
+// isCall reports whether an item is a call that its client runs.
+func isCall(it responses.Item) bool {
+	switch it.(type) {
+	case *responses.FunctionCall, *responses.CustomToolCall:
 		return true
 	}
 	return false

@@ -27,6 +27,15 @@ func TestAsFunctions(t *testing.T) {
 				`{"type":"function_call_output","call_id":"call_1","output":"A"},` +
 				`{"type":"function_call_output","call_id":"call_2","output":"Error: down"},` + user,
 		},
+		"mixed turn": {
+			`{"type":"mcp_call","id":"mcp_1","server_label":"s","name":"a","arguments":"{}","output":"A"},` +
+				`{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},` +
+				`{"type":"function_call_output","call_id":"c","output":"F"}`,
+			`{"type":"function_call","call_id":"call_1","name":"s__a","arguments":"{}","status":"completed"},` +
+				`{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},` +
+				`{"type":"function_call_output","call_id":"call_1","output":"A"},` +
+				`{"type":"function_call_output","call_id":"c","output":"F"}`,
+		},
 		"approved": {
 			`{"type":"mcp_approval_request","id":"mcpr_1","server_label":"s","name":"a","arguments":"{}"},` +
 				`{"type":"mcp_approval_response","approval_request_id":"mcpr_1","approve":true},` +
