@@ -75,7 +75,7 @@ func TestStateReferences(t *testing.T) {
 			r := startState(t, protocol, nil)
 			first := r.create(`{"model":"m","input":"[[call get_weather Oslo]]",` + weather + `}`)
 			item, call := callOf(t, first)
-			input := `[{"role":"user","content":"weather?"},{"type":"item_reference","id":"` + item + `"},{"type":"item_reference","id":"` + item + `"},` +
+			input := `[{"role":"user","content":"weather?"},{"id":"` + item + `"},{"type":"item_reference","id":"` + item + `"},` +
 				`{"type":"function_call_output","call_id":"` + call + `","output":"rain"}]`
 			r.create(`{"model":"m","input":` + input + `,` + weather + `}`)
 			want := []string{"user: weather?", "call get_weather", "result rain"}

@@ -28,17 +28,17 @@ func (*kind[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error { return dec.Skip
 // through the decoder's own options, never through this variable.
 var decodeOptions = json.JoinOptions(json.WithUnmarshalers(json.JoinUnmarshalers(
 	json.UnmarshalFromFunc(func(dec *jsontext.Decoder, out *Item) error {
-		return decodeUnion(dec, out, newItem, func(typ string, raw jsontext.Value) Item {
+		return decodeUnion(dec, out, newItemOf, func(typ string, raw jsontext.Value) Item {
 			return &UnknownItem{Name: typ, ID: stringMember(raw, "id"), Raw: raw}
 		})
 	}),
 	json.UnmarshalFromFunc(func(dec *jsontext.Decoder, out *Part) error {
-		return decodeUnion(dec, out, newPart, func(typ string, raw jsontext.Value) Part {
+		return decodeUnion(dec, out, ofType(newPart), func(typ string, raw jsontext.Value) Part {
 			return &UnknownPart{Name: typ, Raw: raw}
 		})
 	}),
 	json.UnmarshalFromFunc(func(dec *jsontext.Decoder, out *Tool) error {
-		return decodeUnion(dec, out, newTool, func(typ string, raw jsontext.Value) Tool {
+		return decodeUnion(dec, out, ofType(newTool), func(typ string, raw jsontext.Value) Tool {
 			return &UnknownTool{Name: typ, Raw: raw}
 		})
 	}),
@@ -46,7 +46,7 @@ var decodeOptions = json.JoinOptions(json.WithUnmarshalers(json.JoinUnmarshalers
 
 // decodeUnion decodes an object into the struct that its type member names, or
 // keeps it whole.
-func decodeUnion[T any](dec *jsontext.Decoder, out *T, known func(string) T, unknown func(string, jsontext.Value) T) error {
+func decodeUnion[T any](dec *jsontext.Decoder, out *T, known, unknown func(string, jsontext.Value) T) error {
 	raw, err := dec.ReadValue()
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func decodeUnion[T any](dec *jsontext.Decoder, out *T, known func(string) T, unk
 		return &pointerError{dec.StackPointer().AppendToken("type"), InvalidParam(CodeInvalidType, "", "Must be a string, not %s.", kindName(k))}
 	}
 	typ := stringOf(word)
-	v := known(typ)
+	v := known(typ, raw)
 	if reflect.ValueOf(&v).Elem().IsNil() {
 		*out = unknown(typ, raw.Clone())
 		return nil
@@ -69,6 +69,31 @@ func decodeUnion[T any](dec *jsontext.Decoder, out *T, known func(string) T, unk
 	}
 	*out = v
 	return nil
+}
+
+// ofType is the choice of a union that looks at nothing but the type.
+func ofType[T any](known func(typ string) T) func(string, jsontext.Value) T {
+	return func(typ string, _ jsontext.Value) T { return known(typ) }
+}
+
+// newItemOf is newItem for an object that may leave out its type, as messages may,
+// and references, which have an id and nothing else.
+func newItemOf(typ string, raw jsontext.Value) Item {
+	if typ == "" && isReference(raw) {
+		return new(ItemReference)
+	}
+	return newItem(typ)
+}
+
+func isReference(raw jsontext.Value) bool {
+	hasID := false
+	for name := range Members(raw) {
+		if name != "id" && name != "type" {
+			return false
+		}
+		hasID = hasID || name == "id"
+	}
+	return hasID
 }
 
 // pointerError is an error at a place in a document. It survives being wrapped
