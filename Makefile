@@ -119,6 +119,10 @@ show-tools: ## Show tools that the gateway runs: the loop, limits, approval, MCP
 	@echo "--- what a round of the loop costs beside the bare calls"
 	go run ./bench tools
 
+.PHONY: release
+release: ## Build what is published into dist/: six platforms, checksums, bills of materials
+	go run ./deploy/release -version "$(VERSION)" -out dist
+
 # A package is asked to rewrite its goldens if its tests know the -update flag.
 .PHONY: update
 update: ## Rewrite the golden files; read the diff before you commit it
@@ -129,5 +133,5 @@ update: ## Rewrite the golden files; read the diff before you commit it
 
 .PHONY: clean
 clean: ## Remove what the targets above left in the tree
-	rm -rf bin
+	rm -rf bin dist
 	find . -name node_modules -prune -o \( -name '*.test' -o -name '*.prof' \) -type f -exec rm -f {} +

@@ -82,6 +82,7 @@ var layers = []row{
 	{layer: 7, pkg: "cmd/fakeupstream", imports: []string{"standard", ".", "config", "internal/fakeupstream"}, why: "the scripted provider as a process"},
 	{layer: 7, pkg: "bench", imports: []string{".", "responses", "upstream", "upstream/*", "store", "store/*", "tool", "internal/pgtest"}, why: "measures the gateway as it is shipped, and counts allocations as an embedder who hands over a transport"},
 	{layer: 7, pkg: "conformance", imports: []string{"standard", ".", "config", "internal/promtext", "internal/fakeupstream"}, why: "looks at a running gateway from outside"},
+	{layer: 7, pkg: "deploy/release", why: "builds what is published, with the go command"},
 	{layer: 7, pkg: "deploy", why: "files; its code is the tests that keep them true"},
 	{layer: 7, pkg: "examples/*", imports: with(contracts, with(engines, "responses", "config", ".", "standard")...), why: "an embedder cannot import internal packages, so an example must not"},
 }

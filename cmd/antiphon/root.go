@@ -90,9 +90,9 @@ func (p *program) rootCommand() *cobra.Command {
 		Short:             "One Responses API in front of every model",
 		SilenceUsage:      true,
 		SilenceErrors:     true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		PersistentPreRun:  func(*cobra.Command, []string) { p.running = true },
 	}
-	root.AddCommand(p.serveCommand(), p.launchCommand(), p.doctorCommand(), p.configCommand(), p.migrateCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.launchCommand(), p.doctorCommand(), p.configCommand(), p.migrateCommand(), p.manualCommand(), p.versionCommand())
 	return root
 }

@@ -62,7 +62,7 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 	defer l.Close()
 	var telemetry *standard.Telemetry
 	if s.config.Admin.Listen != "" || s.config.Traces.Endpoint != "" {
-		if telemetry, err = standard.NewTelemetry(s.config, version); err != nil {
+		if telemetry, err = standard.NewTelemetry(s.config, currentVersion()); err != nil {
 			return err
 		}
 		defer closeTelemetry(telemetry, logger)
