@@ -102,8 +102,8 @@ show-state: ## Show what is promised of memory: its tests, 200 conversations ove
 
 .PHONY: show-codex
 show-codex: ## Show Codex as an upstream: clients, proofs and loads over the real app-server, at full size (about 5 minutes)
-	go test -count=1 ./internal/stdiorpc ./upstream/codex
-	@go test -count=1 -v -timeout 20m -parallel 1 -run '^TestCodexUpstream' ./conformance -codex-turns 1000 -codex-clients 50 \
+	CI=true go test -count=1 ./internal/stdiorpc ./upstream/codex
+	@CI=true go test -count=1 -v -timeout 20m -parallel 1 -run '^TestCodexUpstream' ./conformance -codex-turns 1000 -codex-clients 50 \
 		| sed -n 's/^ *codex_upstream[a-z_]*.go:[0-9]*: //p; /^ *--- /p; /^FAIL/p; /^ok/p'
 
 # A must-show of the tool loop is a test whose name begins with TestTools.
