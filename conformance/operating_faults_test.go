@@ -165,7 +165,7 @@ func plantFullDisk(t *testing.T, bin string) *planted {
 		// More than fits into pages that are there already, however it is packed.
 		noise := make([]byte, 300<<10)
 		rand.Read(noise)
-		p.gateway.expect(t, 503, "store did not take it", fmt.Sprintf(`{"model":"tiny","input":"[[limit 5]] %x"}`, noise))
+		p.gateway.expect(t, 503, "store did not take it", fmt.Sprintf(`{"model":"tiny","input":[{"role":"user","content":"%x"},{"role":"user","content":"hello"}]}`, noise))
 	}
 	return p
 }
