@@ -59,6 +59,7 @@ var measurements = []measurement{
 	{"postgres", "responses and chains in PostgreSQL, against its bare rows and pgbench", false, measurePostgres},
 	{"retention", "a million responses in PostgreSQL, of which some are dropped under traffic", false, measureRetention},
 	{"tools", "a loop of tools, against the bare calls of the model", false, measureTools},
+	{"telemetry", "a gateway that is observed, against one that is not", false, measureTelemetry},
 	{"ttft", "time to the first token, over the direct call", false, measureFirstToken},
 }
 
