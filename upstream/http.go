@@ -156,6 +156,10 @@ func (e *Endpoint) send(req *http.Request, client http.Header) (*http.Response, 
 	if err != nil {
 		return nil, connectError(req.Context(), err)
 	}
+	if resp.StatusCode < http.StatusOK { // nothing that could be passed on, nor what was asked for
+		resp.Body.Close()
+		return nil, responses.UpstreamErrorf(responses.CodeUpstream, "The upstream's answer has the status %03d, which is none.", resp.StatusCode)
+	}
 	e.redactAnswer(resp, req.Header)
 	return resp, nil
 }
