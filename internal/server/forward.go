@@ -45,10 +45,7 @@ const (
 // they were too long.
 func forwardable(h http.Header) (kept http.Header, dropped int) {
 	kept = make(http.Header)
-	var hops map[string]bool
-	if said := h["Connection"]; len(said) > 0 {
-		hops = canonical(strings.Split(strings.Join(said, ","), ",")...)
-	}
+	hops := connectionHeaders(h)
 	names := make([]string, 0, 16)
 	for name := range h {
 		if mayForward(name) && !hops[name] {
@@ -68,6 +65,16 @@ func forwardable(h http.Header) (kept http.Header, dropped int) {
 		}
 	}
 	return kept, dropped
+}
+
+// connectionHeaders returns the names of headers that h says are about the
+// connection only.
+func connectionHeaders(h http.Header) map[string]bool {
+	said := h["Connection"]
+	if len(said) == 0 {
+		return nil
+	}
+	return canonical(strings.Split(strings.Join(said, ","), ",")...)
 }
 
 func mayForward(name string) bool {

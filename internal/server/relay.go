@@ -180,13 +180,20 @@ func (x *exchange) readAnswer(buf *bytes.Buffer, answer *route.Relayed) error {
 
 // notPassed are headers of an answer that are about the connection to the
 // upstream, or between it and the gateway.
-var notPassed = canonical("Connection", "Keep-Alive", "Transfer-Encoding", "Content-Length", "Upgrade", "Trailer", "TE", "Set-Cookie", "Date")
+var notPassed = canonical("Connection", "Proxy-Connection", "Keep-Alive", "Transfer-Encoding", "Content-Length", "Upgrade", "Trailer", "TE",
+	"Proxy-Authenticate", "Set-Cookie", "Date")
 
-// passHeader puts the upstream's headers into the answer, and who it was.
+// passHeader puts the upstream's headers into the answer, and who it was. What the
+// gateway has said already stays: it is about the client, whom the upstream does not
+// know.
 func (x *exchange) passHeader(answer *route.Relayed) {
-	h := x.Header()
+	h, hops := x.Header(), connectionHeaders(answer.Header)
 	for name, values := range answer.Header {
-		if !notPassed[name] && name != headerRequestID && !strings.HasPrefix(name, "Access-Control-") && (!answer.Sanitize || aboutTheBody[name]) {
+		switch {
+		case notPassed[name] || hops[name] || strings.HasPrefix(name, "Access-Control-") || answer.Sanitize && !aboutTheBody[name]:
+		case name == "Vary":
+			h[name] = append(h[name], values...)
+		case len(h[name]) == 0:
 			h[name] = values
 		}
 	}
