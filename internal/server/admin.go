@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json/v2"
-	"net"
 	"net/http"
 
 	"github.com/antiphon-dev/antiphon/responses"
@@ -111,10 +110,7 @@ func (a *admin) guard(h handlerFunc) handlerFunc {
 
 // isLoopbackHost reports whether a request's Host is an address of this machine.
 func isLoopbackHost(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
+	host := hostOf(hostport)
 	addr, ok := parseAddr(host)
 	return host == "localhost" || ok && addr.IsLoopback()
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -44,6 +45,14 @@ func parseAddr(s string) (netip.Addr, bool) {
 	}
 	addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"))
 	return addr.Unmap().WithZone(""), err == nil
+}
+
+// hostOf is a request's Host without the port.
+func hostOf(hostport string) string {
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		return host
+	}
+	return hostport
 }
 
 func contains(networks []netip.Prefix, addr netip.Addr) bool {

@@ -101,6 +101,32 @@ func (x *exchange) refuseForeignPage() error {
 	return nil
 }
 
+var errStrangeName = responses.InvalidParam(responses.CodeForbidden, "",
+	"Without keys other paths are read by the gateway's address, such as 127.0.0.1, as localhost, or by a name that is among the allowed origins.")
+
+// refuseStrangeName refuses to read what is an upstream's under a name that anybody
+// could have given the gateway's address, if nobody asks who is who: a browser takes
+// it for the site of that name, and sends no origin.
+func (x *exchange) refuseStrangeName() error {
+	reads := x.r.Method == http.MethodGet || x.r.Method == http.MethodHead
+	if x.key != nil || !reads || isPrivateHost(x.r.Host) || x.gen.Origins.allow("https://"+x.r.Host) || x.gen.Origins.allow("http://"+x.r.Host) {
+		return nil
+	}
+	return errStrangeName
+}
+
+// isPrivateHost reports whether a request's Host is an address, or a name that
+// nobody can have on the internet.
+func isPrivateHost(hostport string) bool {
+	host := hostOf(hostport)
+	if _, ok := parseAddr(host); ok {
+		return true
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	return last == host || last == "localhost" || last == "internal" || last == "local"
+}
+
 // isPreflight reports whether a browser asks what a page may send. Such requests
 // never carry a key.
 func isPreflight(r *http.Request) bool {

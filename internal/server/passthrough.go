@@ -69,6 +69,9 @@ func (s *Server) passOther(x *exchange) error {
 	if !ok {
 		return s.unknownPath(x)
 	}
+	if err := x.refuseStrangeName(); err != nil {
+		return err
+	}
 	p := &upstream.Passage{Method: x.r.Method, Path: path, Query: x.r.URL.RawQuery, Header: x.forwarded(), Once: true}
 	p.Header.Set("Accept", "*/*")
 	if accept := x.r.Header.Get("Accept"); accept != "" && len(accept) <= maxForwardedValue {
