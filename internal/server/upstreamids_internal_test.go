@@ -44,6 +44,28 @@ func TestKeptIDsAreBounded(t *testing.T) {
 	}
 }
 
+// idNotes notes how many ids were forgotten.
+type idNotes struct {
+	Observer
+	n int
+}
+
+func (o *idNotes) IDsEvicted(n int) { o.n += n }
+
+// TestForgettingIsObserved: an observer that wants to know is told of every id that
+// was forgotten for others.
+func TestForgettingIsObserved(t *testing.T) {
+	t.Parallel()
+	var notes idNotes
+	s := New(nil, &Generation{}, &Options{Observer: &notes, KeptIDs: 10})
+	for i := range 100 {
+		s.kept.add("o", &keptAt{}, []string{fmt.Sprint("id", i)})
+	}
+	if left := s.kept.len(); notes.n == 0 || notes.n+left != 100 {
+		t.Errorf("told of %d, and %d are left", notes.n, left)
+	}
+}
+
 // TestIDsIn: ids are taken from where answers have those that the upstream has made, and
 // nothing that could be more than a part of a path.
 func TestIDsIn(t *testing.T) {

@@ -43,6 +43,7 @@ type metrics struct {
 	limited   *prometheus.CounterVec
 	tools     *prometheus.HistogramVec
 	tooLarge  *prometheus.CounterVec
+	forgotten prometheus.Counter
 	reloads   *prometheus.CounterVec
 	reloaded  prometheus.Gauge
 }
@@ -71,6 +72,8 @@ func newMetrics(version string) *metrics {
 	m.full = m.count("antiphon_store_full_total", "Store operations that were unavailable because the store has no room: a full disk, or all the memory that it may use.")
 	m.tools = m.histogram("antiphon_tool_call_duration_seconds", "Time of tool calls that the gateway ran, by server_label and outcome: ok, tool_error, failed or timeout.", secondsBuckets, "server", "outcome")
 	m.tooLarge = m.counter("antiphon_tool_results_too_large_total", "Tool calls that failed because their result was larger than tools.limits.output_bytes, by server_label.", "server")
+
+	m.forgotten = m.count("antiphon_upstream_ids_evicted_total", "Ids of upstreams that remember which were forgotten because there were too many: to clients they are gone.")
 
 	m.reloads = m.counter("antiphon_config_reloads_total", "Attempts to take over a configuration, by outcome: ok or refused.", "outcome")
 	m.reloaded = m.gauge("antiphon_config_last_reload_success_timestamp_seconds", "When a configuration was last taken over.")

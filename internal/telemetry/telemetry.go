@@ -40,9 +40,10 @@ type Telemetry struct {
 }
 
 var (
-	_ engine.Observer = (*Telemetry)(nil)
-	_ route.Observer  = (*Telemetry)(nil)
-	_ server.Observer = (*Telemetry)(nil)
+	_ engine.Observer   = (*Telemetry)(nil)
+	_ route.Observer    = (*Telemetry)(nil)
+	_ server.Observer   = (*Telemetry)(nil)
+	_ server.IDObserver = (*Telemetry)(nil)
 )
 
 const (
@@ -117,6 +118,9 @@ func (t *Telemetry) RequestStarted(ctx context.Context, r *http.Request) context
 
 // StreamStarted implements [server.Observer].
 func (t *Telemetry) StreamStarted(context.Context) { t.m.streams.Inc() }
+
+// IDsEvicted implements [server.IDObserver].
+func (t *Telemetry) IDsEvicted(n int) { t.m.forgotten.Add(float64(n)) }
 
 // seriesKey are the labels of a request that ended.
 type seriesKey struct {

@@ -125,6 +125,17 @@ func TestAttemptsAreCounted(t *testing.T) {
 	)
 }
 
+// TestForgottenIDsAreCounted: what clients can no longer reach at upstreams that
+// remember is in the metrics (R35, R40).
+func TestForgottenIDsAreCounted(t *testing.T) {
+	t.Parallel()
+	tel := newTelemetry(t)
+	want(t, scrape(t, tel), "antiphon_upstream_ids_evicted_total 0")
+	tel.IDsEvicted(3)
+	tel.IDsEvicted(4)
+	want(t, scrape(t, tel), "antiphon_upstream_ids_evicted_total 7")
+}
+
 // TestLabelsAreBounded: clients that make up names of models do not make up
 // series (R35).
 func TestLabelsAreBounded(t *testing.T) {
