@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 
 	"github.com/antiphon-dev/antiphon/responses"
 	"github.com/antiphon-dev/antiphon/upstream"
@@ -117,18 +116,41 @@ func (r *Router) relayTo(ctx context.Context, c candidate, a Attempt, p *upstrea
 	}
 	verdict(outcome)
 	watch.ended(failed == nil, failed)
-	resp.Body = &placeHolder{resp.Body, sync.OnceFunc(end)}
+	ended := c.ended
+	if failed != nil || p.Once {
+		ended = func(error) {} // it was judged, or is not to be
+	}
+	resp.Body = &relayedBody{ReadCloser: resp.Body, ctx: ctx, closed: end, ended: ended}
 	return &Relayed{Response: resp, Place: Place{c.Upstream, passage.Account}, Model: a.Target, Sanitize: c.settings.Sanitize}, false, nil
 }
 
-// placeHolder gives the place of a request back when its answer is closed.
-type placeHolder struct {
+// relayedBody gives the place of a request back when its answer is closed, and tells
+// how the answer ended.
+type relayedBody struct {
 	io.ReadCloser
-	end func()
+	ctx    context.Context // of the client
+	closed func()
+	ended  func(err error)
+	over   bool
 }
 
-func (b *placeHolder) Close() error {
-	b.end()
+func (b *relayedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == nil || b.over {
+		return n, err
+	}
+	b.over = true
+	switch {
+	case err == io.EOF:
+		b.ended(nil)
+	case b.ctx.Err() == nil: // else the client is gone, and the upstream not to blame
+		b.ended(err)
+	}
+	return n, err
+}
+
+func (b *relayedBody) Close() error {
+	b.closed()
 	return b.ReadCloser.Close()
 }
 

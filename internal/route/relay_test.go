@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 
 	"github.com/antiphon-dev/antiphon/internal/route"
 	"github.com/antiphon-dev/antiphon/upstream"
@@ -20,13 +21,18 @@ type echo struct {
 	kind   string // of the body
 	body   string
 	sent   http.Header // what it says that it was asked with
+	breaks error       // how the body ends, nil if well
 }
 
 func (*echo) Relays(string) bool { return true }
 
 func (e *echo) Relay(context.Context, *upstream.Passage) (*http.Response, error) {
 	e.calls.Add(1)
-	return &http.Response{StatusCode: e.status, Header: http.Header{"Content-Type": {e.kind}}, Body: io.NopCloser(strings.NewReader(e.body)), Request: &http.Request{Header: e.sent}}, nil
+	body := io.Reader(strings.NewReader(e.body))
+	if e.breaks != nil {
+		body = io.MultiReader(body, iotest.ErrReader(e.breaks))
+	}
+	return &http.Response{StatusCode: e.status, Header: http.Header{"Content-Type": {e.kind}}, Body: io.NopCloser(body), Request: &http.Request{Header: e.sent}}, nil
 }
 
 // streaming returns an upstream that answers with frames of these data.
@@ -163,6 +169,48 @@ func TestRefusalsMoveOn(t *testing.T) {
 				if by != test.by || by == "first" && body != refused {
 					t.Fatalf("%s answered %q, want %s", by, body, test.by)
 				}
+			}
+		})
+	}
+}
+
+// TestBrokenRelaysEject: a target whose relayed answers break off after they have
+// begun is ejected like one whose turns do, and not for what clients do (R32).
+func TestBrokenRelaysEject(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		breaks  error
+		leaves  bool // the client, in the middle
+		kind    string
+		ejected bool
+	}{
+		"whole streams":            {nil, false, "text/event-stream", false},
+		"streams that break off":   {io.ErrUnexpectedEOF, false, "text/event-stream", true},
+		"streams that stop":        {upstream.ErrIdle, false, "text/event-stream", true},
+		"answers that break off":   {io.ErrUnexpectedEOF, false, "application/json", true},
+		"clients that leave":       {io.ErrUnexpectedEOF, true, "text/event-stream", false},
+		"clients that do not read": {nil, true, "text/event-stream", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first := streaming(`{"type":"response.output_text.delta","delta":"x"}`)
+			first.breaks, first.kind = test.breaks, test.kind
+			r := echoes(t, first, streaming(`{"type":"response.output_text.delta"}`), "")
+			for range 30 {
+				ctx, leave := context.WithCancel(t.Context())
+				answer, err := r.Relay(ctx, "m", "", &upstream.Passage{Path: "responses"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if test.leaves {
+					leave()
+				}
+				_, _ = io.Copy(io.Discard, answer.Body)
+				answer.Body.Close()
+				leave()
+			}
+			if got := first.calls.Load() < 30; got != test.ejected {
+				t.Errorf("ejected: %t, want %t (%d calls)", got, test.ejected, first.calls.Load())
 			}
 		})
 	}
