@@ -88,6 +88,32 @@ func TestRenameTouchesTheModelOnly(t *testing.T) {
 	}
 }
 
+// TestRenameReadsEveryForm: the upstream's name for the model shows in no form that
+// a stream may have: other line ends, data of several lines, no space before it; what
+// has no model stays as it is (R32).
+func TestRenameReadsEveryForm(t *testing.T) {
+	t.Parallel()
+	lines := ": note\nevent: x\ndata: {\"type\":\"x\",\nid: 7\ndata:\"response\":{\ndata: \"model\":\"big\"}}\n\ndata: {\"a\":\ndata: \"the \\\"model\\\"\"}\n\n"
+	renamed := ": note\nevent: x\nid: 7\ndata: {\"type\":\"x\",\"response\":{\"model\":\"fast\"}}\n\ndata: {\"a\":\ndata: \"the \\\"model\\\"\"}\n\n"
+	for name, test := range map[string]struct{ text, want string }{
+		"several lines": {lines, renamed},
+		"no space":      {"data:{\"model\":\"big\"}\n\n", "data: {\"model\":\"fast\"}\n\n"},
+		"no end":        {"data: {\"model\":\"big\"}\n", "data: {\"model\":\"fast\"}\n"},
+		"no line end":   {"data: {\"model\":\"big\"}", "data: {\"model\":\"fast\"}"},
+	} {
+		for ends, end := range map[string]string{"LF": "\n", "CRLF": "\r\n", "CR": "\r"} {
+			var out bytes.Buffer
+			text := strings.ReplaceAll(test.text, "\n", end)
+			if _, err := relay.Stream(&out, noFlush, strings.NewReader(text), relay.Options{Rename: relay.Rename{From: "big", To: "fast"}}); err != nil {
+				t.Fatal(err)
+			}
+			if want := strings.ReplaceAll(test.want, "\n", end); out.String() != want {
+				t.Errorf("%s, %s: got %q, want %q", name, ends, out.String(), want)
+			}
+		}
+	}
+}
+
 func TestStreamEndsWithItsErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")

@@ -16,21 +16,56 @@ func (r Rename) needed() bool { return r.From != r.To }
 // frames gives the model the client's name in the response objects of frames.
 func (r Rename) frames(frames []byte) []byte {
 	out := make([]byte, 0, len(frames)+64)
-	for line := range bytes.Lines(frames) {
-		data, ok := bytes.CutPrefix(line, []byte("data:"))
-		if !ok {
-			out = append(out, line...)
-			continue
+	for begin, at := 0, 0; begin < len(frames); {
+		line, end := cutLine(frames[at:])
+		if at += len(line) + len(end); len(line) == 0 || at == len(frames) {
+			out = r.frame(out, frames[begin:at])
+			begin = at
 		}
-		text := bytes.TrimRight(data, "\r\n")
-		renamed, ok := r.event(bytes.TrimSpace(text))
-		if !ok {
-			out = append(out, line...)
-			continue
-		}
-		out = append(append(append(out, "data: "...), renamed...), data[len(text):]...)
 	}
 	return out
+}
+
+// frame appends a frame to out. One that is renamed has its data in one line, behind
+// the others.
+func (r Rename) frame(out, frame []byte) []byte {
+	if !bytes.Contains(frame, []byte(`"model"`)) {
+		return append(out, frame...)
+	}
+	var data, dataEnd, others, blank []byte
+	for rest := frame; len(rest) > 0; {
+		line, end := cutLine(rest)
+		rest = rest[len(line)+len(end):]
+		d, ok := bytes.CutPrefix(line, []byte("data:"))
+		switch {
+		case ok:
+			data, dataEnd = append(append(data, ' '), d...), end
+		case len(line) > 0:
+			others = append(append(others, line...), end...)
+		default:
+			blank = end
+		}
+	}
+	renamed, ok := r.event(bytes.TrimSpace(data))
+	if !ok {
+		return append(out, frame...)
+	}
+	for _, part := range [][]byte{others, []byte("data: "), renamed, dataEnd, blank} {
+		out = append(out, part...)
+	}
+	return out
+}
+
+// cutLine returns the first line of b, and what ends it: LF, CRLF, CR, or nothing.
+func cutLine(b []byte) (line, end []byte) {
+	i := bytes.IndexAny(b, "\r\n")
+	if i < 0 {
+		return b, nil
+	}
+	if bytes.HasPrefix(b[i:], []byte("\r\n")) {
+		return b[:i], b[i : i+2]
+	}
+	return b[:i], b[i : i+1]
 }
 
 // event renames the model of an event: its own, or that of the response in it.
