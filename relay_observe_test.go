@@ -139,3 +139,23 @@ func readUntilCut(resp *http.Response) string {
 		}
 	}
 }
+
+// TestSanitizedStreamsAreObserved: a stream that is cleaned on its way is a stream to
+// whoever observes, like any other (R35).
+func TestSanitizedStreamsAreObserved(t *testing.T) {
+	t.Parallel()
+	_, base := startTarget(t, func(*fakeupstream.Exchange) fakeupstream.Reply {
+		return fakeupstream.SSE("data: {\"choices\":[]}\n\ndata: {\"choices\":[],\"usage\":{\"total_tokens\":3}}\n\ndata: [DONE]\n\n")
+	})
+	notes := new(requestNotes)
+	opts := strict
+	opts.Observer = notes
+	g := startOver(t, base, protocols[1].driver, opts)
+	g.send(t, "POST", "/v1/chat/completions", `{"model":"m","messages":[],"stream":true}`)
+	g.Server.Close() // waits for the handler, which observes last
+	notes.mu.Lock()
+	defer notes.mu.Unlock()
+	if len(notes.ends) != 1 || notes.streams != 1 || !notes.ends[0].Stream || notes.ends[0].Usage == nil || notes.ends[0].Usage.TotalTokens != 3 {
+		t.Errorf("told of %d streams and %+v", notes.streams, notes.ends)
+	}
+}

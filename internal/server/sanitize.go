@@ -25,6 +25,7 @@ func (x *exchange) query() string {
 func (s *Server) passClean(x *exchange, answer *route.Relayed, path string, rename relay.Rename) error {
 	api := published[path]
 	if upstream.Streams(answer.Response) {
+		x.streams()
 		x.WriteHeader(answer.StatusCode)
 		out := newClientStream(x, s.opts.WriteTimeout)
 		seen, err := api.Stream(out, out.rc.Flush, answer.Body, rename)
