@@ -209,9 +209,9 @@ func writeClients(t *testing.T, b *strings.Builder) {
 		t.Fatal(err)
 	}
 	b.WriteString("\n## Clients\n\nRun against a running gateway over a Chat Completions and a Responses upstream: text, tool calls and their results, parallel calls,\n" +
-		"structured output, images, reasoning, refusals, token limits, failures before and after the first token; streamed and not.\n\n| client | version |\n|---|---|\n")
+		"structured output, images, reasoning, refusals, token limits, failures before and after the first token; streamed and not.\nThe OpenAI SDK and the Agents SDK also with tools that the gateway runs, of `@modelcontextprotocol/server-everything` and of a server of the Go SDK.\n\n| client | version |\n|---|---|\n")
 	for _, m := range pinned.FindAllStringSubmatch(string(manifest), -1) {
-		if m[1] == "node" || m[1] == "zod" {
+		if m[1] == "node" || m[1] == "zod" || strings.HasPrefix(m[1], "@modelcontextprotocol/") {
 			continue // what the clients need, not clients
 		}
 		fmt.Fprintf(b, "| `%s` | %s |\n", m[1], m[2])

@@ -37,9 +37,9 @@ func TestRequests(t *testing.T) {
 	for _, tt := range []struct{ method, url, arguments, want string }{
 		{"", "/v1?q={city}", `{"city":"Rome"}`, "GET /v1?q=Rome  [k]"},
 		{"GET", "/v1?q={city}&n=1", `{"city":"A&b=c #?/é"}`, "GET /v1?q=A%26b%3Dc+%23%3F%2F%C3%A9&n=1  [k]"},
-		{"GET", "/v1/{city}/now", `{"city":"a/../b?c"}`, "error: . or .."},
+		{"GET", "/v1/{city}/now", `{"city":"a/../b?c"}`, "error: one dot or two"},
 		{"GET", "/v1/{city}/now", `{"city":"a/b?c"}`, "GET /v1/a%2Fb%3Fc/now  [k]"},
-		{"GET", "/v1/{city}/now", `{"city":".."}`, "error: . or .."},
+		{"GET", "/v1/{city}/now", `{"city":".."}`, "error: one dot or two"},
 		{"GET", "/v1/{city}", `{}`, "error: the argument city is missing"},
 		{"GET", "/v1/{city}", `{"city":null}`, "error: the argument city is missing"},
 		{"GET", "/v1", `{"n":1.50,"list":[1,2],"s":"x y"}`, "GET /v1?n=1.50&list=%5B1%2C2%5D&s=x+y  [k]"},

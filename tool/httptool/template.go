@@ -82,7 +82,7 @@ func (t *template) fill(args []argument) (*url.URL, map[string]bool, error) {
 	// template leads.
 	for segment := range strings.SplitSeq(u.Path, "/") {
 		if segment == "." || segment == ".." {
-			return nil, nil, errors.New("an argument in the path must not be . or ..")
+			return nil, nil, errors.New("an argument in the path must not be one dot or two")
 		}
 	}
 	u.RawQuery = query
