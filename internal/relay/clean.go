@@ -115,16 +115,6 @@ func (a *API) cleanAnswer(body []byte, rename Rename, seen *Seen) ([]byte, error
 	return clean, nil
 }
 
-// cost notes what an answer says that it cost, if it says so in numbers.
-func (s *Seen) cost(answer []byte) {
-	var a struct {
-		Usage *responses.Usage `json:"usage"`
-	}
-	if bytes.Contains(answer, []byte(`"total_tokens"`)) && json.Unmarshal(answer, &a, lookOnly) == nil && a.Usage != nil {
-		s.Usage = a.Usage
-	}
-}
-
 // failed is what an upstream said of its failure, inside a success, in its words.
 func failed(said jsontext.Value) error {
 	const most = 200

@@ -101,16 +101,42 @@ func (s *Seen) foreignFrame(frame []byte) {
 		return
 	}
 	s.Frames++
-	if !bytes.Contains(frame, []byte(`"total_tokens"`)) {
+	if !bytes.Contains(frame, []byte(`_tokens"`)) {
 		return
 	}
 	_, data := study(frame)
-	var chunk struct {
+	s.cost(data)
+}
+
+// cost notes what an answer of another API says that it cost, if it says so in
+// numbers.
+func (s *Seen) cost(answer []byte) {
+	var a struct {
 		Usage *responses.Usage `json:"usage"`
 	}
-	if json.Unmarshal(data, &chunk, lookOnly) == nil && chunk.Usage != nil {
-		s.Usage = chunk.Usage
+	if bytes.Contains(answer, []byte(`_tokens"`)) && json.Unmarshal(answer, &a, lookOnly) == nil && a.Usage != nil {
+		s.Usage = translated(a.Usage)
 	}
+}
+
+// translated gives tokens the names that they have in our API.
+func translated(u *responses.Usage) *responses.Usage {
+	for name, v := range responses.Members(u.Extra) {
+		var n int64
+		if json.Unmarshal(v, &n) != nil || n < 0 {
+			continue
+		}
+		switch name {
+		case "prompt_tokens":
+			u.InputTokens = n
+		case "completion_tokens":
+			u.OutputTokens = n
+		}
+	}
+	if u.TotalTokens == 0 {
+		u.TotalTokens = u.InputTokens + u.OutputTokens
+	}
+	return u
 }
 
 // whole notes what a whole answer says.
@@ -122,7 +148,9 @@ func (s *Seen) whole(body []byte) {
 	if json.Unmarshal(body, &answer, lookOnly) != nil {
 		return
 	}
-	s.Usage = answer.Usage
+	if answer.Usage != nil {
+		s.Usage = translated(answer.Usage)
+	}
 	switch answer.Status {
 	case responses.StatusCompleted:
 		s.Last = responses.EventCompleted

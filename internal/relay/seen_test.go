@@ -74,6 +74,37 @@ func TestStreamOfAnotherAPI(t *testing.T) {
 	}
 }
 
+// TestCostOfAnotherAPI: what other APIs call their tokens is input and output all the
+// same, in a stream, in a whole answer, and cleaned or not (R35).
+func TestCostOfAnotherAPI(t *testing.T) {
+	t.Parallel()
+	const chat = `{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"acme":{}}}`
+	for name, test := range map[string]struct {
+		body  string
+		in    int64
+		out   int64
+		total int64
+	}{
+		"a chat":                 {chat, 10, 5, 15},
+		"embeddings":             {`{"data":[],"usage":{"prompt_tokens":10,"total_tokens":10}}`, 10, 0, 10},
+		"no total":               {`{"usage":{"prompt_tokens":10,"completion_tokens":5}}`, 10, 5, 15},
+		"a response":             {`{"usage":{"input_tokens":10,"output_tokens":5,"total_tokens":15}}`, 10, 5, 15},
+		"numbers that are words": {`{"usage":{"prompt_tokens":"10","total_tokens":15}}`, 0, 0, 15},
+		"numbers below nothing":  {`{"usage":{"prompt_tokens":-10,"total_tokens":15}}`, 0, 0, 15},
+	} {
+		ways := map[string]*relay.Seen{}
+		_, ways["whole"] = relay.Whole([]byte(test.body), relay.Rename{})
+		ways["streamed"], _ = relay.Stream(io.Discard, noFlush, strings.NewReader("data: "+test.body+"\n\n"), relay.Options{Foreign: true})
+		_, ways["cleaned"], _ = relay.ChatCompletions.Whole([]byte(test.body), relay.Rename{})
+		ways["streamed and cleaned"], _ = relay.ChatCompletions.Stream(io.Discard, noFlush, strings.NewReader("data: "+test.body+"\n\n"), relay.Rename{})
+		for way, seen := range ways {
+			if u := seen.Usage; u == nil || u.InputTokens != test.in || u.OutputTokens != test.out || u.TotalTokens != test.total {
+				t.Errorf("%s, %s: %+v", name, way, u)
+			}
+		}
+	}
+}
+
 // TestStreamDecidesByTheData: clients go by the type in the data, so that is what
 // ends a stream.
 func TestStreamDecidesByTheData(t *testing.T) {
