@@ -41,8 +41,10 @@ type KeyLimits struct {
 	// RequestsPerMinute is how many requests may begin in a minute. Left out, there
 	// is no limit.
 	RequestsPerMinute int `yaml:"requests_per_minute" min:"1"`
-	// TokensPerMinute is how many tokens, read and written, a minute may take. Left
-	// out, there is no limit.
+	// TokensPerMinute is how many tokens, read and written, a minute may take. Where
+	// an upstream does not say, or the client leaves before it does, they are
+	// estimated: one for four bytes of the request and for each event of the answer.
+	// Left out, there is no limit.
 	TokensPerMinute int64 `yaml:"tokens_per_minute" min:"1"`
 	// Concurrent is how many requests may run at once. Left out, there is no limit.
 	Concurrent int `yaml:"concurrent" min:"1"`

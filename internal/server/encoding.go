@@ -50,10 +50,11 @@ func (s *Server) readBody(x *exchange) ([]byte, error) {
 	if err != nil {
 		return nil, engine.ErrClientGone
 	}
-	if coding == "" {
-		return body, nil
+	if coding != "" {
+		body, err = s.unpackers.unpack(x.r.Context(), coding, body, s.opts.MaxBodyBytes)
 	}
-	return s.unpackers.unpack(x.r.Context(), coding, body, s.opts.MaxBodyBytes)
+	x.received = int64(len(body))
+	return body, err
 }
 
 // maxAnnounced is how much room a body gets because it says that it is so long. A

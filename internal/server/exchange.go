@@ -40,6 +40,7 @@ type exchange struct {
 
 	// What the handlers learn, for the access log.
 	coding         string // of the body, "" if plain
+	received       int64  // of the body, unpacked
 	headersDropped int    // values that an upstream would have got
 	shape          shape
 	rule           string // that chose the model, "" if none did

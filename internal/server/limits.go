@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/antiphon-dev/antiphon/internal/engine"
 	"github.com/antiphon-dev/antiphon/responses"
 )
 
@@ -19,7 +20,7 @@ type Limits struct {
 	// TokensPerMinute counts what responses have used, in and out. What one will
 	// use is not known before, so it is charged when it has ended: a key may spend
 	// a minute's worth at once and more with the last response, and then gets no
-	// other before that is paid back.
+	// other before that is paid back. Where nobody says what it was, it is estimated.
 	TokensPerMinute int64
 	// Concurrent is how many responses may be made at the same time.
 	Concurrent int
@@ -72,13 +73,25 @@ func (x *exchange) reserve(c claim) (settle func(), err error) {
 	if c != claimRun {
 		return func() {}, nil
 	}
-	return func() {
-		var tokens int64
-		if x.end != nil && x.end.Usage != nil {
-			tokens = x.end.Usage.TotalTokens
-		}
-		x.s.limits.Settle(context.WithoutCancel(x.r.Context()), x.key, tokens)
-	}, nil
+	return func() { x.s.limits.Settle(context.WithoutCancel(x.r.Context()), x.key, x.tokensUsed()) }, nil
+}
+
+// bytesPerToken is how many bytes of a request are taken for a token.
+const bytesPerToken = 4
+
+// tokensUsed is what the response has used. If nobody said so, because the upstream
+// does not or the client did not wait for it, it is an estimate: a part of the
+// request, and one for each event of the answer.
+func (x *exchange) tokensUsed() int64 {
+	switch {
+	case x.end == nil || x.shape.model == "":
+		return 0
+	case x.end.Usage != nil:
+		return x.end.Usage.TotalTokens
+	case x.end.Events == 0 && x.end.Cause != engine.CauseCompleted && x.end.Cause != engine.CauseIncomplete:
+		return 0 // it was refused
+	}
+	return x.received/bytesPerToken + x.end.Events
 }
 
 // writeTo says what is left in the headers that SDKs know from the API.

@@ -213,6 +213,66 @@ func TestTokensPerMinute(t *testing.T) {
 	}
 }
 
+// TestTokensThatNobodyCounted: what an upstream does not say, or a client does not
+// wait for, is estimated: neither is a way to use more than the key may (R35).
+func TestTokensThatNobodyCounted(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 40_000)
+	for name, test := range map[string]struct {
+		body  string
+		words int
+		waits bool // the client, for the end
+		free  bool // it costs nothing
+	}{
+		"a long answer, and no usage":            {hello, 10_000, true, false},
+		"a long question, and no usage":          {`{"model":"m","input":"` + long + `"}`, 1, true, false},
+		"a long answer that nobody waits for":    {hello, 10_000, false, false},
+		"a short one":                            {hello, 1, true, true},
+		"a long question that is not even asked": {`{"model":"m","input":7,"x":"` + long + `"}`, 0, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				m := newMetered(t, func(context.Context, *upstream.Turn) (*upstream.Stream, error) {
+					c := responses.NewComposer(0, time.Now)
+					var events []responses.Event
+					for range test.words {
+						c.Text("word ", nil)
+						events = append(events, c.Take()...)
+					}
+					c.End(&responses.TurnEnd{Status: responses.StatusCompleted})
+					end := c.Take()
+					return &upstream.Stream{Close: func() error { return nil }, Events: func(yield func(responses.Event, error) bool) {
+						for _, ev := range events {
+							if !yield(ev, nil) {
+								return
+							}
+						}
+						if !test.waits {
+							leave()
+							synctest.Wait()
+						}
+						for _, ev := range end {
+							if !yield(ev, nil) {
+								return
+							}
+						}
+					}}, nil
+				}, server.Limits{TokensPerMinute: 6000})
+				r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/responses", strings.NewReader(test.body))
+				r.Header.Set("Authorization", "Bearer limited")
+				m.ServeHTTP(httptest.NewRecorder(), r)
+				w := m.ask(t, "limited", http.MethodPost, "/v1/nothing")
+				if free := w.Code != http.StatusTooManyRequests; free != test.free {
+					t.Errorf("%d %v", w.Code, ratelimits(w.Header()))
+				}
+			})
+		})
+	}
+}
+
 // TestReloadKeepsWhatWasUsed: a new configuration changes a limit, not what was
 // used of it, and runs of the old one still count.
 func TestReloadKeepsWhatWasUsed(t *testing.T) {
