@@ -93,6 +93,6 @@ func (p *program) rootCommand() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		PersistentPreRun:  func(*cobra.Command, []string) { p.running = true },
 	}
-	root.AddCommand(p.serveCommand(), p.launchCommand(), p.doctorCommand(), p.configCommand(), p.migrateCommand(), p.manualCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.launchCommand(), p.doctorCommand(), p.configCommand(), p.migrateCommand(), p.topCommand(), p.manualCommand(), p.versionCommand())
 	return root
 }
