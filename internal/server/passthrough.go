@@ -84,14 +84,12 @@ func (s *Server) passOther(x *exchange) error {
 	if p.Stream != nil {
 		defer p.Stream.Close() // the transport may read on although it has an answer
 	}
-	r, ok := x.gen.Router.(relayRouter)
-	switch {
-	case head.Model != "":
-		if !ok || x.key != nil && !x.key.allows(head.Model) || !r.CanRelay(head.Model, path) {
-			return responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %q for %s here.", head.Model, x.r.URL.Path)
-		}
-	case !ok || x.key != nil && !x.key.allows("*") || !r.CanRelay("", path):
+	r, err := x.relayRouter(head.Model, path)
+	if err != nil && head.Model == "" {
 		return s.unknownPath(x)
+	}
+	if err != nil {
+		return err
 	}
 	x.shape = shape{model: head.Model, stream: head.Stream, relayed: true}
 	answer, err := r.Relay(x.r.Context(), head.Model, "", p)

@@ -57,8 +57,9 @@ func (x *exchange) runsTools(head *responses.Head) (bool, error) {
 const maxWhole = 64 << 20
 
 // relayPath returns the handler of an API that the gateway has only by way of
-// upstreams that speak it.
-func (s *Server) relayPath(path string) handlerFunc {
+// upstreams that speak it. check returns the body that passes, and what it took out
+// of it.
+func (s *Server) relayPath(path string, check func(body []byte) ([]byte, []responses.Loss, error)) handlerFunc {
 	return func(x *exchange) error {
 		body, err := s.readJSON(x)
 		if err != nil {
@@ -68,17 +69,30 @@ func (s *Server) relayPath(path string) handlerFunc {
 		if err != nil {
 			return err
 		}
-		return s.relayTo(x, head, path, body)
+		body, stripped, err := check(body)
+		if err != nil {
+			return err
+		}
+		x.setStripped(stripped)
+		r, err := x.relayRouter(head.Model, path)
+		if err != nil {
+			return err
+		}
+		return s.relay(x, r, head, path, body)
 	}
 }
 
-// relayTo relays a request to the upstreams of its model, if they have the path.
-func (s *Server) relayTo(x *exchange, head *responses.Head, path string, body []byte) error {
+// asItCame lets every body pass.
+func asItCame(body []byte) ([]byte, []responses.Loss, error) { return body, nil, nil }
+
+// relayRouter returns the router, if the upstreams of the model have the path and the
+// client may use the model.
+func (x *exchange) relayRouter(model, path string) (relayRouter, error) {
 	r, ok := x.gen.Router.(relayRouter)
-	if !ok || x.key != nil && !x.key.allows(head.Model) || !r.CanRelay(head.Model, path) {
-		return responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %q for %s here.", head.Model, x.r.URL.Path)
+	if !ok || x.key != nil && !x.key.allows(model) || !r.CanRelay(model, path) {
+		return nil, responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %q for %s here.", model, x.r.URL.Path)
 	}
-	return s.relay(x, r, head, path, body)
+	return r, nil
 }
 
 // relay passes a request on, and its answer back, as they came.

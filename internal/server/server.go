@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/antiphon-dev/antiphon/internal/engine"
+	"github.com/antiphon-dev/antiphon/internal/relay"
 	"github.com/antiphon-dev/antiphon/responses"
 	"github.com/antiphon-dev/antiphon/upstream"
 )
@@ -103,13 +104,13 @@ func New(e *engine.Engine, first *Generation, opts *Options) *Server {
 	s.kept = newKeptIDs(cmp.Or(s.opts.KeptIDs, defaultKeptIDs), evicted)
 	s.transparent = s.router(map[string]handlerFunc{
 		"POST /v1/responses":        admit(claimRun, s.orRemembered(upstream.PathResponses, s.createResponse)),
-		"POST /v1/chat/completions": admit(claimRun, s.relayPath(upstream.PathChatCompletions)),
-		"POST /v1/embeddings":       admit(claimRun, s.relayPath(upstream.PathEmbeddings)),
+		"POST /v1/chat/completions": admit(claimRun, s.relayPath(upstream.PathChatCompletions, asItCame)),
+		"POST /v1/embeddings":       admit(claimRun, s.relayPath(upstream.PathEmbeddings, asItCame)),
 	}, admit(claimRun, s.passOther))
 	s.strict = s.router(map[string]handlerFunc{
 		"POST /v1/responses":        admit(claimRun, s.createStrict),
-		"POST /v1/chat/completions": admit(claimRun, s.relayStrict(upstream.PathChatCompletions)),
-		"POST /v1/embeddings":       admit(claimRun, s.relayStrict(upstream.PathEmbeddings)),
+		"POST /v1/chat/completions": admit(claimRun, s.relayPath(upstream.PathChatCompletions, relay.ChatCompletions.Request)),
+		"POST /v1/embeddings":       admit(claimRun, s.relayPath(upstream.PathEmbeddings, relay.Embeddings.Request)),
 	}, admit(claimRequest, s.unknownPath))
 	return s
 }

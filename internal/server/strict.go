@@ -47,24 +47,3 @@ var published = map[string]*relay.API{
 	upstream.PathChatCompletions: relay.ChatCompletions,
 	upstream.PathEmbeddings:      relay.Embeddings,
 }
-
-// relayStrict returns the handler of an API that the gateway has only by way of
-// upstreams that speak it.
-func (s *Server) relayStrict(path string) handlerFunc {
-	return func(x *exchange) error {
-		body, err := s.readJSON(x)
-		if err != nil {
-			return err
-		}
-		head, err := responses.PeekModel(body, s.requestLimits())
-		if err != nil {
-			return err
-		}
-		body, stripped, err := published[path].Request(body)
-		if err != nil {
-			return err
-		}
-		x.setStripped(stripped)
-		return s.relayTo(x, head, path, body)
-	}
-}
