@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/antiphon-dev/antiphon"
 	"github.com/antiphon-dev/antiphon/internal/fakeupstream"
 )
 
@@ -143,6 +144,44 @@ func TestStateInputItems(t *testing.T) {
 	} {
 		if got := r.refused(400, "GET", path+"?"+query, ""); got != "invalid_value "+want {
 			t.Errorf("%s: %s", query, got)
+		}
+	}
+}
+
+// TestStateResentReasoning: a client that resends an answer gets by without the
+// sealed form of its reasoning, which it was not given: the model gets it from the
+// store, if the reasoning is the owner's and the same (R17, R40).
+func TestStateResentReasoning(t *testing.T) {
+	t.Parallel()
+	a := startState(t, fakeupstream.Responses, func(o *antiphon.Options) {
+		o.Keys = []antiphon.Key{{Name: "a", Tenant: "a", Secret: "key-of-a"}, {Name: "b", Tenant: "b", Secret: "key-of-b"}}
+	}).as("key-of-a")
+	const question = `{"type":"message","role":"user","content":"please think about seven"}`
+	first := a.create(`{"model":"m","input":[` + question + `]}`)
+	var output []string
+	for _, it := range first.Output {
+		output = append(output, string(it))
+	}
+	resent := strings.Join(output, ",")
+	for _, test := range []struct {
+		name  string
+		who   *stateRig
+		items string
+		want  bool
+	}{
+		{"stored", a, resent, true},
+		{"other words", a, strings.Replace(resent, `"summary":[`, `"summary":[{"type":"summary_text","text":"No: "},`, 1), false},
+		{"another tenant", a.as("key-of-b"), resent, false},
+	} {
+		r := test.who
+		second := r.create(`{"model":"m","input":[` + question + `,` + test.items + `,{"type":"message","role":"user","content":"count to 2"}],"metadata":{}}`)
+		all := r.fake.Requests()
+		if sent := string(all[len(all)-1].Body); strings.Contains(sent, `"encrypted_content":"`) != test.want {
+			t.Errorf("%s: the model got %s", test.name, sent)
+		}
+		_, _, listed := r.call("GET", "/v1/responses/"+second.ID+"/input_items?order=asc", "")
+		if strings.Contains(string(listed), "encrypted_content") || strings.Count(string(listed), `"type":"reasoning"`) != 1 {
+			t.Errorf("%s: the input is listed as %s", test.name, listed)
 		}
 	}
 }

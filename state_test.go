@@ -304,19 +304,37 @@ func TestStateless(t *testing.T) {
 }
 
 // TestStateIncludes: the sealed form of reasoning is stored and goes back to the
-// model, and clients get it with a response that they fetch if they ask (R42).
+// model; clients get it if they ask, with the answer, in its events, and with a
+// response that they fetch (R12, R42).
 func TestStateIncludes(t *testing.T) {
 	t.Parallel()
 	r := startState(t, fakeupstream.Responses, nil)
-	a := r.create(`{"model":"m","input":"please think about seven"}`)
+	for body, want := range map[string]bool{
+		``: false, `,"stream":true`: false, `,"store":false`: false,
+		`,"include":["reasoning.encrypted_content"]`: true, `,"stream":true,"include":["reasoning.encrypted_content"]`: true,
+	} {
+		_, _, answer := r.call("POST", "/v1/responses", `{"model":"m","input":"please think about seven"`+body+`}`)
+		if strings.Contains(string(answer), "encrypted_content\":\"") != want || !strings.Contains(string(answer), `"type":"reasoning"`) {
+			t.Errorf("answer to %q: %s", body, answer)
+		}
+	}
+	_, _, made := r.call("POST", "/v1/responses", `{"model":"m","input":"please think about seven"}`)
+	var a answered
+	if err := json.Unmarshal(made, &a); err != nil {
+		t.Fatal(err)
+	}
 	for query, want := range map[string]bool{"": false, "?include=reasoning.encrypted_content": true, "?include[]=reasoning.encrypted_content": true, "?include=other": false} {
-		if _, _, body := r.call("GET", "/v1/responses/"+a.ID+query, ""); strings.Contains(string(body), "encrypted_content") != want || !strings.Contains(string(body), `"type":"reasoning"`) {
+		_, _, body := r.call("GET", "/v1/responses/"+a.ID+query, "")
+		if strings.Contains(string(body), "encrypted_content") != want || !strings.Contains(string(body), `"type":"reasoning"`) {
 			t.Errorf("%q: %s", query, body)
+		}
+		if !want && !bytes.Equal(body, made) {
+			t.Errorf("%q: fetched\n%s, answered\n%s", query, body, made)
 		}
 	}
 	r.create(`{"model":"m","input":"count to 2","previous_response_id":"` + a.ID + `"}`)
 	all := r.fake.Requests()
-	if sent := string(all[len(all)-1].Body); !strings.Contains(sent, "encrypted_content") {
+	if sent := string(all[len(all)-1].Body); !strings.Contains(sent, `"encrypted_content":"`) {
 		t.Errorf("the model gets its reasoning back as %s", sent)
 	}
 }

@@ -47,9 +47,6 @@ func (r *Run) take(ctx context.Context, ev responses.Event) error {
 	switch s.kind {
 	case slotPassed:
 		ev.OutputIndex = s.index
-		if reasoning, ok := ev.Item.(*responses.Reasoning); ok && ev.Raw == nil {
-			ev.Item = r.unasked(reasoning)
-		}
 		return r.emit(ctx, ev)
 	case slotHosted:
 		return r.takeHosted(ctx, s, ev)
@@ -59,17 +56,6 @@ func (r *Run) take(ctx context.Context, ev responses.Event) error {
 		}
 	}
 	return nil
-}
-
-// unasked takes out of reasoning what was made for the rounds to come, if the
-// client did not ask for it.
-func (r *Run) unasked(it *responses.Reasoning) responses.Item {
-	if it.EncryptedContent == "" || r.job.Request.Includes(responses.IncludeEncryptedReasoning) {
-		return it
-	}
-	c := *it
-	c.EncryptedContent = ""
-	return &c
 }
 
 // beginSlot decides what becomes of an item.

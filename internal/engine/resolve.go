@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/antiphon-dev/antiphon/responses"
-	"github.com/antiphon-dev/antiphon/store"
 )
 
 // resolve makes whole what a request only refers to.
@@ -33,35 +32,41 @@ func (e *Engine) resolve(ctx context.Context, owner string, m *memory) error {
 
 // dereference returns items with what their references stand for: output items of
 // stored responses. One that refers to what is there already, before it or in the
-// context, says nothing new and is left out.
+// context, says nothing new and is left out. Reasoning without its sealed form, which
+// clients get only if they ask, refers to itself.
 func (e *Engine) dereference(ctx context.Context, owner, at string, before, items []responses.Item) ([]responses.Item, error) {
-	var wanted []string
+	seen := idsOf(before)
+	var wanted, bare []string
 	for _, it := range items {
-		if ref, ok := it.(*responses.ItemReference); ok {
-			wanted = append(wanted, ref.ID)
+		switch id := it.ItemID(); {
+		case seen[id]:
+		case isReference(it):
+			wanted = append(wanted, id)
+		case isBare(it):
+			bare = append(bare, id)
 		}
 	}
-	if wanted == nil {
-		return items, nil
-	}
-	seen := idsOf(before)
-	found, err := e.findItems(ctx, owner, slices.DeleteFunc(wanted, func(id string) bool { return seen[id] }))
+	found, err := e.findItems(ctx, owner, at, wanted)
 	if err != nil {
 		return nil, err
 	}
+	if items, err = e.sealAgain(ctx, owner, at, items, bare); err != nil || !slices.ContainsFunc(items, isReference) {
+		return items, err
+	}
 	out := make([]responses.Item, 0, len(items))
 	for i, it := range items {
-		if ref, ok := it.(*responses.ItemReference); ok {
-			if seen[ref.ID] {
+		if isReference(it) {
+			id := it.ItemID()
+			if seen[id] {
 				continue
 			}
-			data, ok := found[ref.ID]
+			data, ok := found[id]
 			if !ok {
 				return nil, responses.InvalidParam(responses.CodeNotFound, fmt.Sprintf("%s[%d].id", at, i),
 					"There is no such item among the output of stored responses: send the item itself. Items of responses with \"store\": false are not kept.")
 			}
 			if it, err = responses.DecodeItem(data); err != nil {
-				return nil, fmt.Errorf("stored item %s: %w", ref.ID, err)
+				return nil, fmt.Errorf("stored item %s: %w", id, err)
 			}
 		}
 		seen[it.ItemID()] = true
@@ -69,6 +74,8 @@ func (e *Engine) dereference(ctx context.Context, owner, at string, before, item
 	}
 	return out, nil
 }
+
+func isReference(it responses.Item) bool { return it.Type() == responses.TypeItemReference }
 
 // idsOf are the ids of items that have one.
 func idsOf(items []responses.Item) map[string]bool {
@@ -81,16 +88,26 @@ func idsOf(items []responses.Item) map[string]bool {
 	return ids
 }
 
-// findItems looks items up by their ids.
-func (e *Engine) findItems(ctx context.Context, owner string, ids []string) (map[string]jsontext.Value, error) {
+// lookupIDs is how many items are looked up at once: what they take together is
+// known only afterwards.
+const lookupIDs = 100
+
+// findItems looks items up by their ids. Together they are bounded as a context is.
+func (e *Engine) findItems(ctx context.Context, owner, at string, ids []string) (map[string]jsontext.Value, error) {
 	found := map[string]jsontext.Value{}
-	for chunk := range slices.Chunk(ids, store.MaxItemIDs) {
+	slices.Sort(ids)
+	size := 0
+	for chunk := range slices.Chunk(slices.Compact(ids), lookupIDs) {
 		items, err := e.opts.Store.Items(ctx, owner, chunk)
 		if err != nil {
 			return nil, storeFailure(err, nil)
 		}
 		for _, it := range items {
 			found[it.ID] = it.Data
+			size += len(it.Data)
+		}
+		if size > e.opts.ContextBytes {
+			return nil, e.tooLong(at)
 		}
 	}
 	return found, nil

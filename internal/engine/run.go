@@ -29,20 +29,22 @@ type Run struct {
 	end RunEnd
 
 	// The rest belongs to the run's goroutine.
-	started   time.Time
-	shard     uint16
-	resp      *responses.Response
-	fold      responses.Fold
-	ids       map[string]bool // ids of items that came before, and of this response
-	renamed   map[int]string  // output index → our id, for items whose id was taken
-	base      int             // output index of the turn's first item
-	hosting   *hosting        // nil if calls are only passed on
-	created   bool            // the store has it, as a step
-	seq       int64
-	accepted  bool
-	committed time.Time // when the first item event was appended
-	scratch   []byte
-	entry     [1]store.Entry
+	started time.Time
+	shard   uint16
+	resp    *responses.Response
+	fold    responses.Fold
+	ids     map[string]bool // ids of items that came before, and of this response
+	renamed map[int]string  // output index → our id, for items whose id was taken
+	base    int             // output index of the turn's first item
+	hosting *hosting        // nil if calls are only passed on
+	created bool            // the store has it, as a step
+	// showsSealed: the client gets the sealed form of reasoning.
+	showsSealed bool
+	seq         int64
+	accepted    bool
+	committed   time.Time // when the first item event was appended
+	scratch     []byte
+	entry       [1]store.Entry
 }
 
 // Head is what the upstream that accepted the run said before its answer.
@@ -72,6 +74,8 @@ func newRun(e *Engine, job *Job, m *memory) *Run {
 		shard:   m.shard,
 		resp:    resp,
 		ids:     m.taken(),
+
+		showsSealed: e.showsSealed(job.Request),
 	}
 }
 
@@ -239,12 +243,12 @@ func (r *Run) keepIDsUnique(ev *responses.Event) {
 	}
 }
 
-// append numbers, encodes, logs and folds an event. It waits for the reader of a
-// full window, but not for ever.
+// append numbers, encodes, logs and folds an event: the log has it as clients see
+// it, the fold whole. It waits for the reader of a full window, but not for ever.
 func (r *Run) append(ctx context.Context, ev responses.Event) error {
 	ev.Seq = r.seq
 	var err error
-	if r.scratch, err = responses.AppendEvent(r.scratch[:0], &ev); err != nil {
+	if r.scratch, err = responses.AppendEvent(r.scratch[:0], r.asShown(&ev)); err != nil {
 		return fmt.Errorf("encode %s: %w", ev.Type, err)
 	}
 	r.entry[0] = store.Entry{Seq: ev.Seq, Type: ev.Type, Data: r.scratch}
