@@ -308,7 +308,7 @@ func TestStateItemIDs(t *testing.T) {
 		}
 		events[i].ItemID = "msg_1"
 	}
-	m.open = answer(func(context.Context) iter.Seq2[responses.Event, error] { return script{events: events}.run(nil) })
+	m.open = answer(func(ctx context.Context) iter.Seq2[responses.Event, error] { return script{events: events}.run(ctx) })
 	first := m.run(`{"model":"m","input":"a"}`)
 	second := m.run(next("b", first))
 	if a, b := first.Output[0].ItemID(), second.Output[0].ItemID(); a != "msg_1" || a == b {

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"fmt"
 	"net/url"
 	"os"
 	"strings"
@@ -70,7 +69,7 @@ func drop(t testing.TB, schema string) {
 func Missing(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
-		t.Fatal(fmt.Sprintf(format, args...))
+		t.Fatalf(format, args...)
 	}
-	t.Skip(fmt.Sprintf(format, args...))
+	t.Skipf(format, args...)
 }
