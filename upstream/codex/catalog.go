@@ -6,7 +6,6 @@ import (
 	"encoding/json/v2"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -37,16 +36,16 @@ const appServer = "app-server"
 // machine.
 func readCatalog(ctx context.Context, command []string, opts *Options) (*catalog, error) {
 	program, _ := cutCommand(command)
-	home, err := os.MkdirTemp(opts.TempDir, homePattern)
+	home, err := newHome(opts.TempDir)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(home)
+	defer home.remove()
 	ctx, cancel := context.WithTimeout(ctx, catalogTime)
 	defer cancel()
 	args := append(slices.Clone(program), "debug", "models", "--bundled")
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Env, cmd.Dir, cmd.WaitDelay = environment(home, opts.Env), home, time.Second
+	cmd.Env, cmd.Dir, cmd.WaitDelay = environment(home.dir, opts.Env), home.dir, time.Second
 	var stdout, stderr limited
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

@@ -314,7 +314,7 @@ func TestIdle(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t, "", &Options{IdleTime: 20 * time.Millisecond, CheckTime: 10 * time.Millisecond})
 	first := mustAsk(t, d, "hello")
-	home := currentOf(d, 0).home
+	home := currentOf(d, 0).home.dir
 	if _, err := os.Stat(filepath.Join(home, "config.toml")); err != nil {
 		t.Fatal(err)
 	}
@@ -398,7 +398,7 @@ func TestSeats(t *testing.T) {
 	}
 	defer b.Close()
 	for i, want := range []string{`{"tokens":{}}`, `{"OPENAI_API_KEY":"sk-1","auth_mode":"apikey"}`} {
-		got, err := os.ReadFile(filepath.Join(currentOf(d, i).home, authFile))
+		got, err := os.ReadFile(filepath.Join(currentOf(d, i).home.dir, authFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -406,7 +406,7 @@ func TestSeats(t *testing.T) {
 			t.Errorf("seat %d has %s", i, got)
 		}
 	}
-	if target, err := os.Readlink(filepath.Join(currentOf(d, 0).home, authFile)); err != nil || target != filepath.Join(login, authFile) {
+	if target, err := os.Readlink(filepath.Join(currentOf(d, 0).home.dir, authFile)); err != nil || target != filepath.Join(login, authFile) {
 		t.Errorf("the login is not shared but copied: %q, %v", target, err)
 	}
 

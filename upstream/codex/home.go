@@ -1,10 +1,13 @@
 package codex
 
 import (
+	"cmp"
 	"encoding/json/v2"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,35 +49,85 @@ var settings = []string{
 const (
 	authFile    = "auth.json"
 	homePattern = "antiphon-codex-" // what the names of homes begin with
+	lockFile    = "lock"            // in a home; locked for as long as its gateway lives
 )
+
+// A home is a directory for one process, and the lock that says that its gateway
+// lives.
+type home struct {
+	dir  string
+	lock io.Closer
+}
+
+// newHome makes a home with nothing in it but its lock, which is there before any
+// secret is. The caller removes it.
+func newHome(temp string) (*home, error) {
+	dir, err := os.MkdirTemp(temp, homePattern)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := lockHome(dir)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return &home{dir: dir, lock: lock}, nil
+}
+
+func (h *home) remove() error { return errors.Join(os.RemoveAll(h.dir), h.lock.Close()) }
+
+// removeAbandoned removes the homes of gateways that were killed: there may be a
+// key in them. It leaves what it cannot judge alone.
+func removeAbandoned(temp string, logger *slog.Logger) {
+	temp = cmp.Or(temp, os.TempDir())
+	entries, err := os.ReadDir(temp)
+	if err != nil {
+		return // making a home will say so
+	}
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), homePattern) {
+			continue
+		}
+		dir := filepath.Join(temp, entry.Name())
+		lock := lockAbandoned(dir)
+		if lock == nil {
+			continue
+		}
+		if err := (&home{dir: dir, lock: lock}).remove(); err != nil {
+			logger.Warn("the home that a killed gateway left could not be removed", "home", dir, "error", err)
+			continue
+		}
+		logger.Info("the home that a killed gateway left is removed", "home", dir)
+	}
+}
 
 // makeHome makes a CODEX_HOME for one process: its settings, the catalog, and what
 // it logs in with. The login stays where it is, because Codex renews it: the home
-// only points to it. The caller removes the directory.
-func makeHome(temp string, c credential, catalog []byte) (dir string, err error) {
-	if dir, err = os.MkdirTemp(temp, homePattern); err != nil {
-		return "", err
+// only points to it. The caller removes it.
+func makeHome(temp string, c credential, catalog []byte) (*home, error) {
+	h, err := newHome(temp)
+	if err != nil {
+		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(dir))
-		}
-	}()
+	if err := errors.Join(configure(h.dir, catalog), c.put(h.dir)); err != nil {
+		return nil, errors.Join(err, h.remove())
+	}
+	return h, nil
+}
+
+// configure writes the settings and the catalog.
+func configure(dir string, catalog []byte) error {
 	lines := settings
 	if catalog != nil {
 		path := filepath.Join(dir, "catalog.json")
 		if err := os.WriteFile(path, catalog, 0o600); err != nil {
-			return "", err
+			return err
 		}
 		lines = append([]string{"model_catalog_json = " + strconv.Quote(path)}, lines...)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-		return "", err
+		return err
 	}
-	if err := os.Mkdir(workDir(dir), 0o700); err != nil {
-		return "", err
-	}
-	return dir, c.put(dir)
+	return os.Mkdir(workDir(dir), 0o700)
 }
 
 // workDir is where a process with that home runs: a directory with nothing in it.

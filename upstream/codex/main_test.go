@@ -45,6 +45,13 @@ func standIn(how string) {
 	case len(os.Args) > 1 && os.Args[1] == "debug":
 		fmt.Println(printedCatalog)
 		return
+	case how == "gateway":
+		h, err := makeHome(os.Args[1], credential{key: "sk-secret"}, nil)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(h.dir)
+		time.Sleep(time.Hour)
 	case how == "broken":
 		fmt.Fprintln(os.Stderr, "cannot run today")
 		os.Exit(7)

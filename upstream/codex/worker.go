@@ -6,7 +6,6 @@ import (
 	"encoding/json/v2"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -25,7 +24,7 @@ type worker struct {
 	d       *driver
 	conn    *stdiorpc.Conn
 	catalog *catalog
-	home    string
+	home    *home
 	born    time.Time
 	unused  chan struct{} // closed when it is retired and its last turn has ended
 
@@ -46,6 +45,7 @@ func startWorker(d *driver, c credential) (_ *worker, err error) {
 	if err != nil {
 		return nil, err
 	}
+	removeAbandoned(d.opts.TempDir, d.opts.Logger)
 	home, err := makeHome(d.opts.TempDir, c, bare.file)
 	if err != nil {
 		return nil, err
@@ -54,11 +54,11 @@ func startWorker(d *driver, c credential) (_ *worker, err error) {
 	w := &worker{d: d, catalog: bare, home: home, born: now, since: now, unused: make(chan struct{}), threads: map[string]*mailbox{}}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(home))
+			err = errors.Join(err, home.remove())
 		}
 	}()
 	w.conn, err = stdiorpc.Start(
-		stdiorpc.Command{Args: d.command, Env: environment(home, d.opts.Env), Dir: workDir(home)},
+		stdiorpc.Command{Args: d.command, Env: environment(home.dir, d.opts.Env), Dir: workDir(home.dir)},
 		&stdiorpc.Options{Notify: w.notified, Handle: w.asked, SkipMalformed: d.opts.SkipMalformed},
 	)
 	if err != nil {
@@ -68,7 +68,7 @@ func startWorker(d *driver, c credential) (_ *worker, err error) {
 		w.conn.Close()
 		return nil, err
 	}
-	d.opts.Logger.Info("the Codex app-server has started", "home", home, "took", time.Since(now))
+	d.opts.Logger.Info("the Codex app-server has started", "home", home.dir, "took", time.Since(now))
 	return w, nil
 }
 
@@ -192,8 +192,8 @@ func (w *worker) end() {
 	}
 	turns := w.turns
 	w.mu.Unlock()
-	if err := os.RemoveAll(w.home); err != nil {
-		w.d.opts.Logger.Warn("the home of a Codex app-server could not be removed", "home", w.home, "error", err)
+	if err := w.home.remove(); err != nil {
+		w.d.opts.Logger.Warn("the home of a Codex app-server could not be removed", "home", w.home.dir, "error", err)
 	}
 	if died != nil && closing == nil {
 		w.d.opts.Logger.Error("the Codex app-server has died", "error", died, "turns", turns, "age", time.Since(w.born))
