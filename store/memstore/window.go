@@ -23,7 +23,8 @@ import (
 // WindowOptions configures [NewWindow]. The zero value is usable.
 type WindowOptions struct {
 	// Bytes is the size of a response's window. Zero means 256 KiB. A single
-	// entry may be larger: it then has the window to itself.
+	// entry may be larger: it then has the window to itself. The first and the last
+	// entries, which repeat the request, are taken in however large they are.
 	Bytes int
 	// Stall is how long a writer waits for room. Zero means 30 s.
 	Stall time.Duration
@@ -164,7 +165,7 @@ func (w *Window) Append(ctx context.Context, owner, id string, epoch, first int6
 func (l *windowLog) append(ctx context.Context, epoch int64, e store.Entry, w *Window) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if lastWords := e.Type == responses.EventError || e.Type.Terminal(); !lastWords && !l.fits(e, w.bytes) {
+	if !waitsForNobody(e.Type) && !l.fits(e, w.bytes) {
 		if err := l.wait(ctx, e, w); err != nil {
 			return err
 		}
@@ -179,6 +180,18 @@ func (l *windowLog) append(ctx context.Context, epoch int64, e store.Entry, w *W
 	l.pending.add(e)
 	signal(l.more)
 	return nil
+}
+
+// waitsForNobody reports whether an entry is taken in whatever the window holds: the
+// first ones, because the reader comes only when an upstream has accepted the
+// response, and the last ones, because the writer has nothing to do but to leave.
+// They repeat the request, so they are bounded as it is.
+func waitsForNobody(t responses.EventType) bool {
+	switch t {
+	case responses.EventCreated, responses.EventQueued, responses.EventInProgress, responses.EventError:
+		return true
+	}
+	return t.Terminal()
 }
 
 // fits reports whether e has room: an empty window takes an entry of any size.
