@@ -119,6 +119,16 @@ show-tools: ## Show tools that the gateway runs: the loop, limits, approval, MCP
 	@echo "--- what a round of the loop costs beside the bare calls"
 	go run ./bench tools
 
+.PHONY: show-operate
+show-operate: ## Show how it is run: packages, metrics in a real Prometheus, traces, planted faults, documents, cost
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; \
+	CI=true go test -count=1 -v ./deploy ./internal/telemetry > "$$log" 2>&1 || status=$$?; \
+	CI=true go test -count=1 -v -run '^TestTraceOfAResponse$$' ./standard >> "$$log" 2>&1 || status=$$?; \
+	CI=true go test -count=1 -v -run '^(TestPlantedFaults|TestLinks|TestShellBlocks|TestTroubleshootingQuotes|TestDocumentsNameMetrics)$$' ./conformance >> "$$log" 2>&1 || status=$$?; \
+	grep -E '^ *--- (PASS|FAIL|SKIP): Test' "$$log" || { echo "no test ran"; status=1; }; \
+	if (( status != 0 )); then cat "$$log"; exit "$$status"; fi
+	go run ./bench telemetry
+
 .PHONY: release
 release: ## Build what is published into dist/: six platforms, checksums, bills of materials
 	go run ./deploy/release -version "$(VERSION)" -out dist
