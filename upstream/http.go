@@ -274,6 +274,7 @@ func SafeToRetry(err error) bool {
 // clients are not to read it.
 type refusedError struct {
 	status int
+	word   string // the upstream's own code
 	said   string
 }
 
@@ -284,10 +285,15 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("upstream status %d: %s", e.status, excerpt([]byte(e.said)))
 }
 
-// Is reports that the status is about the gateway's account.
+// Is reports that the status is about the gateway's account, or the code about
+// encrypted content.
 func (e *refusedError) Is(target error) bool {
-	return target == ErrAccount && accountTrouble(e.status, "", "")
+	return target == ErrAccount && accountTrouble(e.status, "", "") || target == ErrSealed && e.word == "invalid_encrypted_content"
 }
+
+// ErrSealed is the cause of errors that say that an upstream cannot open encrypted
+// content: another one made it.
+var ErrSealed = errors.New("upstream: encrypted content of another upstream was refused")
 
 // ReadFailure classifies an error while reading an answer that had begun.
 func ReadFailure(ctx context.Context, err error) error {
@@ -328,7 +334,7 @@ func StatusError(resp *http.Response, body []byte) error {
 		err.Param = p
 	}
 	err.RetryAfter = retryAfter(resp.Header.Get("Retry-After"))
-	cause := &refusedError{status: resp.StatusCode}
+	cause := &refusedError{status: resp.StatusCode, word: codeWord(detail.Code)}
 	if err.Message != detail.Message {
 		cause.said = detail.Message
 	}

@@ -13,9 +13,11 @@ import (
 	"crypto/sha256"
 	"encoding/json/v2"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -115,7 +117,7 @@ func (d *driver) Close() error {
 func (d *driver) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	unlink := context.AfterFunc(d.ctx, func() { cancel(errClosed) })
-	resp, err := d.send(ctx, t)
+	resp, losses, err := d.send(ctx, t)
 	if err != nil {
 		unlink()
 		cancel(nil)
@@ -124,6 +126,7 @@ func (d *driver) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, 
 	s := &stream{ctx: ctx, cancel: cancel, resp: resp, decoder: d.newDecoder(t)}
 	return &upstream.Stream{
 		Header: resp.Header,
+		Losses: losses,
 		Events: s.events(),
 		Close: sync.OnceValue(func() error {
 			unlink()
@@ -133,30 +136,40 @@ func (d *driver) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, 
 	}, nil
 }
 
-// send posts the turn. A model that has no reasoning to encrypt may refuse to be
-// asked for it: what only we asked for is then left out, now and from now on.
-func (d *driver) send(ctx context.Context, t *upstream.Turn) (*http.Response, error) {
+// send posts the turn, and again without what the upstream refuses and can do
+// without. A model that has no reasoning to encrypt may refuse to be asked for it:
+// what only we asked for is then left out, now and from now on. Reasoning that
+// another upstream has encrypted, because the conversation began there, is left out
+// and reported.
+func (d *driver) send(ctx context.Context, t *upstream.Turn) (*http.Response, []responses.Loss, error) {
 	if d.ctx.Err() != nil {
-		return nil, errClosed
+		return nil, nil, errClosed
 	}
 	enc := encoding{stateful: d.opts.Stateful, upstreamID: d.upstreamID}
 	_, enc.plain = d.plain.get(t.Request.Model)
-	body, added, err := enc.encode(t.Request)
-	if err != nil {
-		return nil, err
+	var losses upstream.Losses
+	for {
+		body, added, err := enc.encode(t.Request)
+		if err != nil {
+			return nil, nil, err
+		}
+		resp, err := d.post(ctx, t, body)
+		switch {
+		case err == nil:
+			if enc.plain {
+				d.plain.put(t.Request.Model, struct{}{})
+			}
+			return resp, losses.List, nil
+		case added && refusesInclude(err):
+			enc.plain = true
+		case !enc.unsealed && errors.Is(err, upstream.ErrSealed) && slices.ContainsFunc(t.Request.Input.Items, isSealedReasoning):
+			enc.unsealed = true
+			at := slices.IndexFunc(t.Request.Input.Items, isSealedReasoning)
+			losses.Once(fmt.Sprintf("input[%d]", at), "encrypted_content", "It cannot be opened by this upstream; no encrypted reasoning was sent.")
+		default:
+			return nil, nil, err
+		}
 	}
-	resp, err := d.post(ctx, t, body)
-	if err == nil || !added || !refusesInclude(err) {
-		return resp, err
-	}
-	enc.plain = true
-	if body, _, err = enc.encode(t.Request); err != nil {
-		return nil, err
-	}
-	if resp, err = d.post(ctx, t, body); err == nil {
-		d.plain.put(t.Request.Model, struct{}{})
-	}
-	return resp, err
 }
 
 func refusesInclude(err error) bool {

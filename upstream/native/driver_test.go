@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json/v2"
+	"errors"
 	"net/http/httptest"
 	"net/http/httptrace"
 	"net/url"
@@ -113,6 +114,68 @@ func TestModelWithoutEncryptedReasoning(t *testing.T) {
 	}
 	if _, err := d.Open(t.Context(), &upstream.Turn{Request: req}); responses.AsError(err).Param != "include" {
 		t.Errorf("open: %v, want the upstream's refusal", err)
+	}
+}
+
+// TestReasoningOfAnotherUpstream: reasoning that another upstream has encrypted is
+// left out if this one refuses it, and reported; all else goes as it came (R31, R40).
+func TestReasoningOfAnotherUpstream(t *testing.T) {
+	t.Parallel()
+	answer := func(x *fakeupstream.Exchange) fakeupstream.Reply {
+		if bytes.Contains(x.Body, []byte(`"foreign"`)) {
+			return fakeupstream.JSON(400, `{"error":{"message":"It could not be verified.","type":"invalid_request_error","param":null,"code":"invalid_encrypted_content"}}`)
+		}
+		return fakeupstream.SSE("data: {\"type\":\"response.completed\"}\n\n")
+	}
+	const before, after = `{"role":"user","content":"a","x":1}`, `{"role":"user","content":"b"}`
+	tests := map[string]struct {
+		items    string
+		requests int
+		lost     string // "" means that the refusal is the answer's
+	}{
+		"reasoning":  {`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"foreign"},`, 2, "input[1].encrypted_content"},
+		"compaction": {`{"type":"compaction","id":"cmp_1","encrypted_content":"foreign"},`, 1, ""},
+		"both": {`{"type":"compaction","id":"cmp_1","encrypted_content":"foreign"},{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"foreign"},`,
+			2, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, fake := newUpstream(t, answer, nil)
+			req, err := responses.DecodeRequest([]byte(`{"model":"m","input":[`+before+`,`+tt.items+after+`]}`), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := d.Open(t.Context(), &upstream.Turn{Request: req})
+			if got := len(fake.Requests()); got != tt.requests {
+				t.Errorf("the upstream has received %d requests, want %d", got, tt.requests)
+			}
+			if tt.lost == "" {
+				if !errors.Is(err, upstream.ErrSealed) {
+					t.Errorf("open: %v, want the upstream's refusal", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if len(s.Losses) != 1 || s.Losses[0].Param != tt.lost {
+				t.Errorf("losses are %v", s.Losses)
+			}
+			var body struct {
+				Input []struct {
+					Content string `json:"content"`
+					X       int    `json:"x"`
+				} `json:"input"`
+			}
+			if err := json.Unmarshal(fake.Requests()[1].Body, &body); err != nil {
+				t.Fatal(err)
+			}
+			if in := body.Input; len(in) != 2 || in[0].Content != "a" || in[0].X != 1 || in[1].Content != "b" {
+				t.Errorf("the upstream received %+v", in)
+			}
+		})
 	}
 }
 

@@ -14,6 +14,8 @@ type encoding struct {
 	stateful bool
 	// plain leaves out the encrypted reasoning that the client did not ask for.
 	plain bool
+	// unsealed leaves out reasoning that comes back encrypted.
+	unsealed bool
 	// upstreamID returns the id under which the upstream knows the item that
 	// clients know by id, "" if it is the same.
 	upstreamID func(id, encrypted string) string
@@ -62,8 +64,12 @@ func (e *encoding) encode(r *responses.Request) (body []byte, added bool, err er
 }
 
 // restore gives the items that come back the ids under which the upstream knows
-// them (R17). It reports whether there were any.
+// them (R17), and leaves out what it does not know. It reports whether there were
+// any.
 func (e *encoding) restore(items []responses.Item) (_ []responses.Item, restored bool) {
+	if e.unsealed {
+		items, restored = slices.DeleteFunc(slices.Clone(items), isSealedReasoning), true
+	}
 	for i, it := range items {
 		enc := encryptedContent(it)
 		if enc == "" {
@@ -79,4 +85,10 @@ func (e *encoding) restore(items []responses.Item) (_ []responses.Item, restored
 		items[i] = responses.WithItemID(it, id)
 	}
 	return items, restored
+}
+
+// isSealedReasoning reports whether an item is reasoning of which only its upstream
+// can read the whole.
+func isSealedReasoning(it responses.Item) bool {
+	return it.Type() == responses.TypeReasoning && encryptedContent(it) != ""
 }
