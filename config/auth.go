@@ -34,6 +34,11 @@ type Key struct {
 	Models []string `yaml:"models"`
 	// Limits bound what the key may use.
 	Limits KeyLimits `yaml:"limits"`
+	// Capture is true to write the bodies of the key's requests and answers to the
+	// log, which then holds what users say: for finding a fault, with their consent,
+	// and for no longer than that takes. Each body is cut at 64 KiB, and what looks
+	// like a credential is left out. Only antiphon serve --log-level debug writes it.
+	Capture bool `yaml:"capture"`
 }
 
 // KeyLimits bound the use of a key. Zero means no limit; a file cannot say zero.

@@ -53,7 +53,7 @@ func keysOf(c *config.Config) ([]antiphon.Key, error) {
 			return nil, fmt.Errorf("auth.keys: %s: %w", k.Name, err)
 		}
 		keys = append(keys, antiphon.Key{
-			Name: k.Name, SHA256: hash, Tenant: k.Tenant, Models: k.Models,
+			Name: k.Name, SHA256: hash, Tenant: k.Tenant, Capture: k.Capture, Models: k.Models,
 			Limits: antiphon.KeyLimits{
 				RequestsPerMinute: int64(k.Limits.RequestsPerMinute), TokensPerMinute: k.Limits.TokensPerMinute, Concurrent: k.Limits.Concurrent,
 			},

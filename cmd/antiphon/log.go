@@ -13,9 +13,21 @@ const (
 	logOff  = "off"
 )
 
-// logger returns the logger that --log asks for: by default text for people and
-// JSON for machines.
-func (p *program) logger(format string) (*slog.Logger, error) {
+// logger returns the logger that --log and --log-level ask for: by default text for
+// people and JSON for machines, without what is for debugging.
+func (p *program) logger(format, level string) (*slog.Logger, error) {
+	var opts slog.HandlerOptions
+	switch level {
+	case "", "info":
+	case "debug":
+		opts.Level = slog.LevelDebug
+	case "warn":
+		opts.Level = slog.LevelWarn
+	case "error":
+		opts.Level = slog.LevelError
+	default:
+		return nil, usagef("--log-level: %q is not a level; use debug, info, warn or error", level)
+	}
 	if format == "" {
 		format = logJSON
 		if isTerminal(p.stderr) {
@@ -24,9 +36,9 @@ func (p *program) logger(format string) (*slog.Logger, error) {
 	}
 	switch format {
 	case logText:
-		return slog.New(slog.NewTextHandler(p.stderr, nil)), nil
+		return slog.New(slog.NewTextHandler(p.stderr, &opts)), nil
 	case logJSON:
-		return slog.New(slog.NewJSONHandler(p.stderr, nil)), nil
+		return slog.New(slog.NewJSONHandler(p.stderr, &opts)), nil
 	case logOff:
 		return slog.New(slog.DiscardHandler), nil
 	}

@@ -47,7 +47,7 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer p.raiseHeapFloor()()
-	logger, err := p.logger(f.log)
+	logger, err := p.logger(f.log, f.logLevel)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ type serveFlags struct {
 	protocol  string
 	keyEnv    string
 	log       string
+	logLevel  string
 }
 
 func (f *serveFlags) register(cmd *cobra.Command) {
@@ -28,6 +29,7 @@ func (f *serveFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "", "serve on `ADDR` (also ANTIPHON_LISTEN; default "+config.DefaultListen+")")
 	flags.StringVar(&f.log, "log", "", "access log on stderr: `text|json|off`; default text on a terminal, else json")
+	flags.StringVar(&f.logLevel, "log-level", "", "leave out of the log what is below `debug|info|warn|error`; default info")
 }
 
 func (f *serveFlags) registerUpstreams(cmd *cobra.Command) {

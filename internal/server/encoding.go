@@ -54,6 +54,7 @@ func (s *Server) readBody(x *exchange) ([]byte, error) {
 		body, err = s.unpackers.unpack(x.r.Context(), coding, body, s.opts.MaxBodyBytes)
 	}
 	x.received = int64(len(body))
+	x.capture.add(ofRequest, body)
 	return body, err
 }
 

@@ -53,6 +53,7 @@ type exchange struct {
 	first          time.Duration // until the first byte of the body
 	err            *responses.Error
 	stripped       []responses.Loss // of the request
+	capture        *capture         // nil unless the key says so
 }
 
 func newExchange(s *Server, w http.ResponseWriter, r *http.Request) *exchange {
@@ -81,6 +82,7 @@ func (x *exchange) Write(b []byte) (int, error) {
 	if x.bytes == 0 {
 		x.first = x.s.opts.Now().Sub(x.started)
 	}
+	x.capture.add(ofAnswer, b)
 	n, err := x.ResponseWriter.Write(b)
 	x.bytes += int64(n)
 	return n, err
@@ -140,6 +142,7 @@ func (x *exchange) writeJSON(status int, body []byte) error {
 // content, what came of it and why.
 func (x *exchange) finish() {
 	defer x.gen.requests.Done()
+	x.logCapture()
 	if !x.s.opts.Logger.Enabled(x.r.Context(), slog.LevelError) {
 		return
 	}

@@ -34,6 +34,9 @@ type Key struct {
 	Models []string
 	// Limits are how much it may use. The zero value is no limit.
 	Limits Limits
+	// Capture writes the bodies of its requests and their answers to the log, at debug
+	// level, each up to 64 KiB and without what looks like a credential.
+	Capture bool
 }
 
 // allows reports whether the key may use the model.
@@ -186,6 +189,9 @@ func (x *exchange) authenticate() (err error) {
 		if x.key = x.gen.Keys.find(presented(x.r.Header)); x.key == nil {
 			err = errInvalidKey
 		}
+	}
+	if err == nil && x.key != nil {
+		x.startCapture()
 	}
 	return err
 }
