@@ -39,7 +39,7 @@ func (r *Request) Strip() (*Request, []Loss, error) {
 	// see the same. It was not too large before, and spelling out defaults does not
 	// make it so.
 	clean, err := DecodeRequest(raw, &Limits{Bytes: math.MaxInt})
-	return clean, s.losses(), err
+	return clean, s.Losses(), err
 }
 
 // Strip takes out of the request what the published API does not have, and says what
@@ -47,7 +47,7 @@ func (r *Request) Strip() (*Request, []Loss, error) {
 func (r *ConversationRequest) Strip() []Loss {
 	var s stripper
 	s.value("", reflect.ValueOf(r))
-	return s.losses()
+	return s.Losses()
 }
 
 // HasParam reports whether param, as errors name it, begins with a member of
@@ -58,15 +58,16 @@ func HasParam(param string) bool {
 	return name != "" && requestNames[foldCase(name)] == name
 }
 
-// A stripper takes out of wire structs what the published API does not have.
-type stripper struct {
-	looking bool // it only looks: what it is given belongs to somebody else
-	found   []Loss
-	more    int // found beyond those that are named
+// Stripped notes what was stripped, of which names may be anybody's invention: each
+// once and shortened, at most 64, and how many more there were. The zero value is
+// empty.
+type Stripped struct {
+	found []Loss
+	more  int // found beyond those that are named
 }
 
-// note names something once, however often it comes.
-func (s *stripper) note(at, reason string) {
+// Note names something once, however often it comes.
+func (s *Stripped) Note(at, reason string) {
 	l := Loss{Param: shorten(at, maxStrippedName), Reason: reason}
 	switch {
 	case slices.Contains(s.found, l):
@@ -77,12 +78,18 @@ func (s *stripper) note(at, reason string) {
 	}
 }
 
-// losses are what was found, with what was only counted.
-func (s *stripper) losses() []Loss {
+// Losses are what was noted, with what was only counted; nil if nothing was.
+func (s *Stripped) Losses() []Loss {
 	if s.more == 0 {
 		return s.found
 	}
 	return append(s.found, Loss{Param: "…", Reason: fmt.Sprintf("and %d more", s.more)})
+}
+
+// A stripper takes out of wire structs what the published API does not have.
+type stripper struct {
+	Stripped
+	looking bool // it only looks: what it is given belongs to somebody else
 }
 
 const unknownMember = "unknown member"
@@ -113,7 +120,7 @@ func (s *stripper) list(at string, v reflect.Value) {
 	for i := range v.Len() {
 		place := at + "[" + strconv.Itoa(i) + "]"
 		if reason := strangeness(v.Index(i).Interface()); reason != "" {
-			s.note(place, reason)
+			s.Note(place, reason)
 			continue
 		}
 		s.value(place, v.Index(i))
@@ -204,7 +211,7 @@ func (s *stripper) members(at string, object jsontext.Value, known func(name str
 	gone := false
 	for name, v := range Members(object) {
 		if !known(name) {
-			s.note(under(at, name), unknownMember)
+			s.Note(under(at, name), unknownMember)
 			gone = true
 			continue
 		}
@@ -250,10 +257,10 @@ func (s *stripper) toolChoice(r *Request) {
 		c.Raw = nil // it has the tools as they came
 	case c.Type == TypeFunction || c.Type == TypeCustom:
 	case c.Type != "" && !knownTool(c.Type):
-		s.note("tool_choice", unknownKind("tool", c.Type))
+		s.Note("tool_choice", unknownKind("tool", c.Type))
 		r.ToolChoice = nil
 	case c.Mode == ToolChoiceRequired && len(r.Tools) == 0 && !r.bringsTools():
-		s.note("tool_choice", "no tool is left")
+		s.Note("tool_choice", "no tool is left")
 		r.ToolChoice = nil
 	}
 }

@@ -52,13 +52,13 @@ func (a *AnswerStripper) Strip(ev *Event) bool {
 	sh, ours := shapes[ev.Type]
 	_, known := publishedEvents[ev.Type]
 	if !ours && !known {
-		a.strip.note(string(ev.Type), "unknown event")
+		a.strip.Note(string(ev.Type), "unknown event")
 		return false
 	}
 	item := ev.OutputIndex
 	if sh.class == classItemAdded {
 		if reason := strangeness(ev.Item); reason != "" {
-			a.strip.note(fmt.Sprintf("output[%d]", item), reason)
+			a.strip.Note(fmt.Sprintf("output[%d]", item), reason)
 			a.items.add(item)
 		}
 	}
@@ -76,7 +76,7 @@ func (a *AnswerStripper) part(ev *Event, sh shape, place partPlace) bool {
 		return true
 	}
 	if reason := strangeness(ev.Part); reason != "" {
-		a.strip.note(fmt.Sprintf("output[%d].content[%d]", place.item, ev.Index), reason)
+		a.strip.Note(fmt.Sprintf("output[%d].content[%d]", place.item, ev.Index), reason)
 		if a.parts == nil {
 			a.parts = map[partPlace]*gaps{}
 		}
@@ -158,7 +158,7 @@ func (a *AnswerStripper) end(end *TurnEnd) *TurnEnd {
 	clean := *end
 	clean.Usage = a.Usage(end.Usage)
 	clean.Upstream, _ = stripped(&a.strip, "response", end.Upstream)
-	clean.Stripped = append(slices.Clip(end.Stripped), a.strip.losses()...)
+	clean.Stripped = append(slices.Clip(end.Stripped), a.strip.Losses()...)
 	return &clean
 }
 
@@ -187,7 +187,7 @@ func stripped[T any](s *stripper, at string, v T) (T, bool) {
 		return v, false
 	}
 	for _, l := range look.found {
-		s.note(l.Param, l.Reason)
+		s.Note(l.Param, l.Reason)
 	}
 	s.more += look.more
 	var clean T

@@ -10,22 +10,18 @@ import (
 	"github.com/antiphon-dev/antiphon/responses"
 )
 
-// maxNamed is how many members of a request are named that were taken out of it.
-const maxNamed = 64
-
 // Request returns the body of a request, which a decoder has found to be an object,
 // with published members only, and what was taken out. What a request cannot do
 // without is refused by name.
 func (a *API) Request(body []byte) (clean []byte, stripped []responses.Loss, err error) {
+	var unknown responses.Stripped
 	there := map[string]jsontext.Kind{}
 	for name, v := range responses.Members(body) {
 		if _, known := a.request[name]; known {
 			there[name] = v.Kind()
 			continue
 		}
-		if len(stripped) < maxNamed {
-			stripped = append(stripped, responses.Loss{Param: name, Reason: "unknown member"})
-		}
+		unknown.Note(name, "unknown member")
 	}
 	for name, kind := range a.required {
 		switch got := there[name]; {
@@ -35,7 +31,7 @@ func (a *API) Request(body []byte) (clean []byte, stripped []responses.Loss, err
 			return nil, nil, responses.InvalidParam(responses.CodeInvalidType, name, "Must be an array.")
 		}
 	}
-	if len(stripped) == 0 {
+	if stripped = unknown.Losses(); stripped == nil {
 		return body, nil, nil
 	}
 	return a.request.clean(body), stripped, nil

@@ -186,7 +186,7 @@ func (r *Router) find(model string) (p *pool, star string, err error) {
 		return r.only, model, nil
 	}
 	if p, star = r.names.find(model); p == nil {
-		return nil, "", responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %q; GET /v1/models lists those there are.", model)
+		return nil, "", responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %.100q; GET /v1/models lists those there are.", model)
 	}
 	return p, star, nil
 }

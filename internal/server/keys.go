@@ -233,7 +233,7 @@ func (k keyRouter) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream
 
 // noModel is what the router says of a model that there is not.
 func noModel(name string) error {
-	return responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %q; GET /v1/models lists those there are.", name)
+	return responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %.100q; GET /v1/models lists those there are.", name)
 }
 
 func (k keyRouter) Models(ctx context.Context) ([]upstream.Model, error) {

@@ -90,7 +90,7 @@ func asItCame(body []byte) ([]byte, []responses.Loss, error) { return body, nil,
 func (x *exchange) relayRouter(model, path string) (relayRouter, error) {
 	r, ok := x.gen.Router.(relayRouter)
 	if !ok || x.key != nil && !x.key.allows(model) || !r.CanRelay(model, path) {
-		return nil, responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %q for %s here.", model, x.r.URL.Path)
+		return nil, responses.InvalidParam(responses.CodeModelNotFound, "model", "There is no model %.100q for %s here.", model, x.r.URL.Path)
 	}
 	return r, nil
 }

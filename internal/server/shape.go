@@ -33,18 +33,21 @@ func shapeOf(r *responses.Request) shape {
 
 func (s shape) attrs() []slog.Attr {
 	if s.relayed {
-		return []slog.Attr{slog.String("model", s.model), slog.Bool("stream", s.stream), slog.Bool("relayed", true)}
+		return []slog.Attr{slog.String("model", short(s.model)), slog.Bool("stream", s.stream), slog.Bool("relayed", true)}
 	}
 	if s.items == nil {
 		return nil
 	}
 	return []slog.Attr{
-		slog.String("model", s.model),
+		slog.String("model", short(s.model)),
 		slog.Bool("stream", s.stream),
 		slog.String("input", counts(s.items)),
 		slog.String("tools", counts(s.tools)),
 	}
 }
+
+// short is a name that a client made up, as far as it helps to know it.
+func short(name string) string { return fmt.Sprintf("%.100s", name) }
 
 // namesOf writes the names of losses, and is short whatever somebody made up.
 func namesOf(losses []responses.Loss) string {
