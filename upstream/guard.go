@@ -162,6 +162,13 @@ func (w *watch) resume() {
 	}
 }
 
+// restart begins the time to the first event anew, if there was none.
+func (w *watch) restart(first time.Duration) {
+	if !w.begun.Load() {
+		w.arm(first)
+	}
+}
+
 func (w *watch) stop() { w.timer.Stop() }
 
 // expire runs when the timer fires.

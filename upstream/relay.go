@@ -122,7 +122,8 @@ func joinQuery(u *url.URL, query string) string {
 }
 
 // Relay implements [Relayer] if the guarded driver does, within the same limits of
-// time: until the answer begins, and between two pieces of it.
+// time: until the answer begins, from when the last piece of a body was there that
+// is passed on while it comes, and between two pieces of the answer.
 func (g *guard) Relay(ctx context.Context, p *Passage) (*http.Response, error) {
 	r, ok := g.Driver.(Relayer)
 	if !ok {
@@ -130,7 +131,12 @@ func (g *guard) Relay(ctx context.Context, p *Passage) (*http.Response, error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := newWatch(g.limits, cancel)
-	resp, err := r.Relay(ctx, p)
+	sent := *p
+	if p.Stream != nil {
+		sent.Stream = &upload{p.Stream, func() { w.restart(g.limits.FirstEvent) }}
+	}
+	resp, err := r.Relay(ctx, &sent)
+	p.Account = sent.Account
 	if err != nil {
 		w.stop()
 		if ctx.Err() != nil {
@@ -182,6 +188,18 @@ const (
 	PathChatCompletions = "chat/completions"
 	PathEmbeddings      = "embeddings"
 )
+
+// upload is a body that is being sent.
+type upload struct {
+	io.ReadCloser
+	came func() // a piece of it
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	n, err := u.ReadCloser.Read(p)
+	u.came()
+	return n, err
+}
 
 // watchedBody is an answer that is being read. The upstream is timed only while
 // it is waited for.

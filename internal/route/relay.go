@@ -89,7 +89,7 @@ func (r *Router) relayTo(ctx context.Context, c candidate, a Attempt, p *upstrea
 	watch := r.watch(ctx, a)
 	resp, err := c.driver.(upstream.Relayer).Relay(watch.ctx, &passage)
 	blame := c.blame
-	if err == nil && p.Once { // what it asks for is the client's invention
+	if p.Once && !upstream.SafeToRetry(err) { // what it asks for, and how it is sent, is the client's
 		blame = func(error) (bool, error) { return false, errNoVerdict }
 	}
 	if err == nil && more {

@@ -10,6 +10,7 @@ import (
 	"testing/iotest"
 
 	"github.com/antiphon-dev/antiphon/internal/route"
+	"github.com/antiphon-dev/antiphon/responses"
 	"github.com/antiphon-dev/antiphon/upstream"
 )
 
@@ -22,12 +23,16 @@ type echo struct {
 	body   string
 	sent   http.Header // what it says that it was asked with
 	breaks error       // how the body ends, nil if well
+	err    error       // in place of an answer
 }
 
 func (*echo) Relays(string) bool { return true }
 
 func (e *echo) Relay(context.Context, *upstream.Passage) (*http.Response, error) {
 	e.calls.Add(1)
+	if e.err != nil {
+		return nil, e.err
+	}
 	body := io.Reader(strings.NewReader(e.body))
 	if e.breaks != nil {
 		body = io.MultiReader(body, iotest.ErrReader(e.breaks))
@@ -208,6 +213,38 @@ func TestBrokenRelaysEject(t *testing.T) {
 				_, _ = io.Copy(io.Discard, answer.Body)
 				answer.Body.Close()
 				leave()
+			}
+			if got := first.calls.Load() < 30; got != test.ejected {
+				t.Errorf("ejected: %t, want %t (%d calls)", got, test.ejected, first.calls.Load())
+			}
+		})
+	}
+}
+
+// TestUploadsDoNotEject: how long a client takes to send what is passed on while it
+// comes, and whether it does so to the end, says nothing of the target; that nobody
+// is there does (R32).
+func TestUploadsDoNotEject(t *testing.T) {
+	t.Parallel()
+	cut := responses.UpstreamErrorf(responses.CodeUpstream, "The upstream could not be reached.").WithCause(upstream.ErrUnreachable)
+	for name, test := range map[string]struct {
+		err     error
+		ejected bool
+	}{
+		"it takes too long":         {upstream.ErrFirstEvent, false},
+		"the upstream hangs up":     {cut, false},
+		"the client's body is bad":  {responses.InvalidParam(responses.CodeTooLarge, "", "too large"), false},
+		"nobody is there to get it": {cut.WithCause(upstream.Unsent(upstream.ErrUnreachable)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first := &echo{err: test.err}
+			r := echoes(t, first, streaming(`{}`), "")
+			for range 30 {
+				answer, err := r.Relay(t.Context(), "m", "", &upstream.Passage{Path: "x", Once: true})
+				if err == nil {
+					answer.Body.Close()
+				}
 			}
 			if got := first.calls.Load() < 30; got != test.ejected {
 				t.Errorf("ejected: %t, want %t (%d calls)", got, test.ejected, first.calls.Load())
