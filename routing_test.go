@@ -17,7 +17,6 @@ import (
 	"github.com/antiphon-dev/antiphon"
 	"github.com/antiphon-dev/antiphon/internal/fakeupstream"
 	"github.com/antiphon-dev/antiphon/upstream"
-	"github.com/antiphon-dev/antiphon/upstream/chat"
 )
 
 // routingRequests is small for every run of the tests; make show-routing asks for
@@ -60,11 +59,36 @@ var routingFaults = []struct {
 	{name: "cuts after the first delta", answer: cutAfterFirst, began: true},
 }
 
+// What requests are, of which every other one is streamed: one that is run, and one
+// that passes as it came.
+const (
+	routedRun   = `{"model":"tiny","input":"count to 3","stream":%t}`
+	routedRelay = `{"model":"tiny","input":"count to 3","store":false,"stream":%t}`
+)
+
 // TestRoutingSurvives: one of three targets is bad, in every way that targets are;
 // clients see no failure, but for answers that had begun on it (R32). The table is
 // what make show-routing prints.
 func TestRoutingSurvives(t *testing.T) {
 	for _, fault := range routingFaults {
+		if !fault.began {
+			t.Run(fault.name+", relayed", func(t *testing.T) {
+				_, bad := startTarget(t, fault.answer)
+				_, good := startModel(t, fakeupstream.Responses)
+				_, other := startModel(t, fakeupstream.Responses)
+				g := startPool(t, protocols[1].driver, []string{bad, good, other})
+				began := time.Now()
+				failed, _ := load(t, g, routedRelay, *routingRequests)
+				if failed != 0 {
+					t.Errorf("%d requests failed", failed)
+				}
+				if relayed := strings.Count(g.logs.String(), "relayed=true"); relayed != *routingRequests {
+					t.Errorf("%d requests were relayed", relayed)
+				}
+				t.Logf("| %-36s | %5d requests | %3d client-visible failures | %-15s | %6s |",
+					fault.name, *routingRequests, failed, "relayed", time.Since(began).Round(10*time.Millisecond))
+			})
+		}
 		t.Run(fault.name, func(t *testing.T) {
 			bad, badURL := startTarget(t, fault.answer)
 			targets := []string{badURL}
@@ -72,9 +96,9 @@ func TestRoutingSurvives(t *testing.T) {
 				_, base := startTarget(t, fakeupstream.NewModel(nil).Answer)
 				targets = append(targets, base)
 			}
-			g := startPool(t, targets)
+			g := startPool(t, protocols[0].driver, targets)
 			began := time.Now()
-			failed, failedWell := load(t, g, *routingRequests)
+			failed, failedWell := load(t, g, routedRun, *routingRequests)
 			took := time.Since(began)
 
 			begunOnBad := int64(0)
@@ -106,7 +130,7 @@ func startTarget(t *testing.T, answer func(*fakeupstream.Exchange) fakeupstream.
 }
 
 // startPool serves a gateway whose model "tiny" has a target at each address.
-func startPool(t *testing.T, addresses []string) *testGateway {
+func startPool(t *testing.T, driver func(e upstream.Endpoint) upstream.Driver, addresses []string) *testGateway {
 	t.Helper()
 	drivers := map[string]upstream.Driver{}
 	var model antiphon.Model
@@ -118,7 +142,7 @@ func startPool(t *testing.T, addresses []string) *testGateway {
 			t.Fatal(err)
 		}
 		name := fmt.Sprintf("target%d", i)
-		drivers[name] = chat.New(upstream.Endpoint{Base: base, Client: client}, nil)
+		drivers[name] = driver(upstream.Endpoint{Base: base, Client: client})
 		model.Targets = append(model.Targets, antiphon.Target{Upstream: name})
 	}
 	return serveGateway(t, &antiphon.Options{
@@ -130,7 +154,7 @@ func startPool(t *testing.T, addresses []string) *testGateway {
 
 // load sends n requests, every other one streamed. failedWell are the failures
 // that were told as such: an HTTP error, or response.failed and nothing after it.
-func load(t *testing.T, g *testGateway, n int) (failed, failedWell int64) {
+func load(t *testing.T, g *testGateway, body string, n int) (failed, failedWell int64) {
 	t.Helper()
 	var bad, well atomic.Int64
 	var wg sync.WaitGroup
@@ -138,7 +162,7 @@ func load(t *testing.T, g *testGateway, n int) (failed, failedWell int64) {
 	for range routingConcurrency {
 		wg.Go(func() {
 			for i := range turn {
-				ok, told := request(t, g, i%2 == 0)
+				ok, told := request(t, g, fmt.Sprintf(body, i%2 == 0), i%2 == 0)
 				if !ok {
 					bad.Add(1)
 				}
@@ -156,10 +180,9 @@ func load(t *testing.T, g *testGateway, n int) (failed, failedWell int64) {
 	return bad.Load(), well.Load()
 }
 
-func request(t *testing.T, g *testGateway, stream bool) (ok, told bool) {
+func request(t *testing.T, g *testGateway, body string, stream bool) (ok, told bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	body := fmt.Sprintf(`{"model":"tiny","input":"count to 3","stream":%t}`, stream)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL+"/v1/responses", strings.NewReader(body))
 	if err != nil {
 		t.Error(err)
