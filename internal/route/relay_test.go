@@ -252,3 +252,37 @@ func TestUploadsDoNotEject(t *testing.T) {
 		})
 	}
 }
+
+// TestWholeAnswersBegin: a whole answer that breaks off before it has begun is made
+// by another target; one that had begun is not, and one that is empty is an answer
+// (R32).
+func TestWholeAnswersBegin(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		body   string
+		breaks error
+		by     string
+	}{
+		"whole":                   {`{}`, nil, "first"},
+		"empty":                   {"", nil, "first"},
+		"broken before it began":  {"", io.ErrUnexpectedEOF, "second"},
+		"silent before it began":  {"", upstream.ErrFirstEvent, "second"},
+		"broken after it began":   {`{`, io.ErrUnexpectedEOF, "first"},
+		"large and broken at end": {strings.Repeat(" ", 100_000), io.ErrUnexpectedEOF, "first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first := &echo{status: http.StatusOK, kind: "application/json", body: test.body, breaks: test.breaks}
+			r := echoes(t, first, &echo{status: http.StatusOK, kind: "application/json", body: `{"second":1}`}, "")
+			answer, err := r.Relay(t.Context(), "m", "", &upstream.Passage{Path: "responses"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			got, _ := io.ReadAll(answer.Body)
+			if answer.Upstream != test.by || test.by == "first" && string(got) != test.body {
+				t.Errorf("%s answered %.20q", answer.Upstream, got)
+			}
+		})
+	}
+}
