@@ -227,13 +227,15 @@ func (s *Store) Update(_ context.Context, owner string, r *store.Record) error {
 
 const maxInt = int(^uint(0) >> 1)
 
-// find returns a record that its owner may see, and notes that it was used.
+// find returns a record that its owner may see, and notes that it was used, with
+// what it builds on: that must not be evicted before it.
 func (s *Store) find(owner, id string) (*record, error) {
 	n := s.records[key{owner, id}]
 	if n == nil || n.deleted || !s.visible(n) {
 		return nil, store.ErrNotFound
 	}
 	s.used.MoveToFront(n.place)
+	s.touchAncestors(n)
 	return n, nil
 }
 
@@ -281,7 +283,6 @@ func (s *Store) Chain(_ context.Context, owner, id string, caps store.Caps) ([]s
 			return nil, store.ErrTooLong
 		}
 		chain = append(chain, seg)
-		s.used.MoveToFront(n.place)
 		link := n.kept.Link
 		if link.ID == "" {
 			break

@@ -63,3 +63,45 @@ func TestStoreIsBounded(t *testing.T) {
 		t.Errorf("%+v", stats)
 	}
 }
+
+// TestStoreKeepsWhatIsWritten: a response that is written step by step is not
+// evicted with what it goes on from, however much else is stored meanwhile, and
+// neither is one that is read (R40, R41).
+func TestStoreKeepsWhatIsWritten(t *testing.T) {
+	t.Parallel()
+	uses := map[string]func(s *memstore.Store, r *store.Record) error{
+		"updated": func(s *memstore.Store, r *store.Record) error { return s.Update(t.Context(), "o", r) },
+		"read": func(s *memstore.Store, r *store.Record) error {
+			_, err := s.Get(t.Context(), "o", r.ID)
+			return err
+		},
+	}
+	for name, use := range uses {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := memstore.NewStore(&memstore.StoreOptions{Bytes: 20 << 10})
+			put := func(status responses.Status, link store.Link) *store.Record {
+				r := &store.Record{ID: responses.NewID(responses.PrefixResponse, 0, time.Now()), Status: status, Link: link}
+				r.Input = []store.Item{{ID: "msg_1", Data: []byte(`{}`)}}
+				if err := s.Create(t.Context(), "o", r); err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			root := put(responses.StatusCompleted, store.Link{})
+			step := put(responses.StatusInProgress, store.Link{ID: root.ID, Items: 1})
+			for i := range 100 {
+				put(responses.StatusCompleted, store.Link{})
+				if err := use(s, step); err != nil {
+					t.Fatalf("after %d others: %v", i, err)
+				}
+			}
+			if s.Stats().EvictedResponses == 0 {
+				t.Error("nothing was evicted: the test shows nothing")
+			}
+			if _, err := s.Chain(t.Context(), "o", step.ID, store.Caps{Depth: 10, Bytes: 1 << 20}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
