@@ -6,6 +6,7 @@ import (
 	"encoding/json/jsontext"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -294,6 +295,28 @@ func TestToolsSteps(t *testing.T) {
 	body := string(fake.Requests()[3].Body)
 	if !strings.Contains(body, `"tool_calls"`) || !strings.Contains(body, `\u003c1\u003e`) && !strings.Contains(body, `<1>`) || strings.Contains(body, "mcp_call") {
 		t.Errorf("the next response's model got %s", body)
+	}
+}
+
+// TestToolsDeleted: a response that is deleted while it is made ends with an error
+// that says so, and is not there afterwards (R42).
+func TestToolsDeleted(t *testing.T) {
+	t.Parallel()
+	kept := memstore.NewStore(nil)
+	spy := &spyStore{Store: kept, wrote: func(r *store.Record) {
+		if r.Status == responses.StatusCompleted {
+			if err := kept.Delete(t.Context(), "default", r.ID); err != nil {
+				t.Error(err)
+			}
+		}
+	}}
+	fake := fakeupstream.NewServer(perRequest(calls("echo", `{"text":"1"}`), says("done", "stop")))
+	g := startTools(t, protocols[0].driver, fake, antiphon.Options{Store: spy, Tools: executors(t, echoTool())})
+	resp := g.post(t.Context(), t, `{"model":"m","input":"go","tools":[{"type":"function","name":"echo"}]}`)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != 404 || !strings.Contains(string(body), "The response was deleted") || !strings.Contains(string(body), `"param":null`) {
+		t.Errorf("%d %s (%v)", resp.StatusCode, body, err)
 	}
 }
 

@@ -281,6 +281,24 @@ func TestStateContextIsBounded(t *testing.T) {
 	}
 }
 
+// TestStateReferencesAreBounded: references are small, what they stand for is not;
+// together it may be as large as a context, and one that is repeated counts once (R40).
+func TestStateReferencesAreBounded(t *testing.T) {
+	t.Parallel()
+	m := newMemoryRig(t, &engine.Options{ContextBytes: 1200})
+	var refs []string
+	for range 4 {
+		r := m.run(fmt.Sprintf(`{"model":"m","input":%q}`, strings.Repeat("x", 300)))
+		refs = append(refs, fmt.Sprintf(`{"type":"item_reference","id":%q}`, r.Output[0].ItemID()))
+	}
+	body := func(refs []string) string { return `{"model":"m","input":[` + strings.Join(refs, ",") + `]}` }
+	m.run(body([]string{refs[0], refs[1], refs[0], refs[1], refs[0]}))
+	_, err := m.Start(t.Context(), &engine.Job{Owner: "o", Request: request(t, body(refs))})
+	if e := responses.AsError(err); e == nil || e.Code != responses.CodeContextLength || e.Param != "input" {
+		t.Errorf("beyond the bound: %v", err)
+	}
+}
+
 // TestStateKeepsFailures: a stream that failed can be fetched and not be gone on
 // from; an answer that is no stream has no id to ask for (R14).
 func TestStateKeepsFailures(t *testing.T) {

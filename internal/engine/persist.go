@@ -42,12 +42,12 @@ func (r *Run) persist(ctx context.Context, resp *responses.Response) error {
 			}
 			continue
 		case !errors.Is(err, store.ErrUnavailable):
-			return commitFailure(err)
+			return r.commitFailure(err)
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return commitFailure(err)
+			return r.commitFailure(err)
 		}
 	}
 }
@@ -91,10 +91,12 @@ func (r *Run) persistFailed(ctx context.Context, resp *responses.Response) {
 }
 
 // commitFailure is the public form of why an answer could not be kept.
-func commitFailure(err error) error {
+func (r *Run) commitFailure(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, store.ErrNotFound) && r.memory.conversation == "":
+		return responses.InvalidParam(responses.CodeNotFound, "", "The response was deleted, or the gateway's store had no room for it, while it was made.").WithCause(err)
 	case errors.Is(err, store.ErrNotFound):
 		return responses.InvalidParam(responses.CodeNotFound, "conversation", "The conversation was deleted while the response was made, so it was not stored.").WithCause(err)
 	case errors.Is(err, store.ErrTooLong):
