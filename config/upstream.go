@@ -55,7 +55,9 @@ type Upstream struct {
 	// Sanitize keeps from clients what only this upstream has: members of its
 	// answers that are not in the published API, its words for its failures, and
 	// trouble with its account. They get the gateway's own words; the log has the
-	// upstream's. It is always so with mode: strict.
+	// upstream's. It is always so with mode: strict. Of paths
+	// that the gateway passes on unread only failures and headers are kept back: nobody
+	// here knows what is published of them.
 	Sanitize bool `yaml:"sanitize"`
 	// Trusted is true to tell the upstream which trace a request belongs to, by the
 	// header traceparent.
