@@ -76,6 +76,25 @@ func faultRows(t *testing.T) []faultRow {
 	return rows
 }
 
+// TestAlertsLeadSomewhere: each alert names a section that there is (R35).
+func TestAlertsLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	alerts, err := os.ReadFile("../deploy/prometheus/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, anchors := prose(documents(t)["docs/operating.md"])
+	links := regexp.MustCompile(`docs/operating\.md#([a-z0-9-]+)`).FindAllStringSubmatch(string(alerts), -1)
+	if len(links) == 0 || len(links) != strings.Count(string(alerts), "- alert:") {
+		t.Errorf("%d alerts lead to docs/operating.md", len(links))
+	}
+	for _, l := range links {
+		if !anchors[l[1]] {
+			t.Errorf("docs/operating.md has no section #%s", l[1])
+		}
+	}
+}
+
 func (s *selector) matches(sample *promtext.Sample, slow bool) bool {
 	if s.name != sample.Name || s.slow != slow {
 		return false
