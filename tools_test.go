@@ -298,6 +298,33 @@ func TestToolsSteps(t *testing.T) {
 	}
 }
 
+// TestToolsSealsOfTheRun: what the gateway seals for the rounds of one response is
+// not stored: another replica may have another key, and would report a loss (R40).
+func TestToolsSealsOfTheRun(t *testing.T) {
+	t.Parallel()
+	sealer, err := seal.New(make([]byte, seal.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := memstore.NewStore(nil)
+	driver := func(e upstream.Endpoint) upstream.Driver { return chat.New(e, &chat.Options{Sealer: sealer}) }
+	g := startTools(t, driver, tinyModel(fakeupstream.Chat), antiphon.Options{Store: kept, Tools: executors(t, echoTool())})
+	for include, want := range map[string]bool{"": false, `,"include":["reasoning.encrypted_content"]`: true} {
+		response, _ := g.answerOnce(t, `{"model":"tiny","input":"go [[insist]][[reason]][[call echo {\"text\":\"a\"}]]","tools":[{"type":"function","name":"echo"}]`+include+`}`)
+		record, err := kept.Get(t.Context(), "default", response.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		output := ""
+		for _, it := range record.Output {
+			output += string(it.Data)
+		}
+		if strings.Contains(output, "encrypted_content") != want || !strings.Contains(output, `"type":"reasoning"`) {
+			t.Errorf("%q: stored as %s", include, output)
+		}
+	}
+}
+
 // TestToolsDeleted: a response that is deleted while it is made ends with an error
 // that says so, and is not there afterwards (R42).
 func TestToolsDeleted(t *testing.T) {

@@ -47,6 +47,9 @@ func (r *Run) take(ctx context.Context, ev responses.Event) error {
 	switch s.kind {
 	case slotPassed:
 		ev.OutputIndex = s.index
+		if ev.Raw == nil && !r.showsSealed && isSealed(ev.Item) {
+			ev.Item = unsealed(ev.Item) // sealed by the gateway for the rounds to come, and for nothing else
+		}
 		return r.emit(ctx, ev)
 	case slotHosted:
 		return r.takeHosted(ctx, s, ev)
