@@ -80,10 +80,10 @@ func TestFunctionsRefuses(t *testing.T) {
 func TestSize(t *testing.T) {
 	t.Parallel()
 	r := &tool.Result{Content: []responses.Part{
-		&responses.InputText{Text: "four"}, &responses.InputImage{ImageURL: "six666"}, &responses.InputFile{FileData: "two", FileURL: "x"},
+		&responses.InputText{Text: "four"}, &responses.InputImage{ImageURL: "six666"}, &responses.InputFile{Filename: "five5", FileData: "two", FileURL: "x"},
 		&responses.UnknownPart{Name: "x", Raw: jsontext.Value(`{"type":"x"}`)},
 	}}
-	if got, want := r.Size(), 4+6+4+12; got != want {
+	if got, want := r.Size(), 4+6+9+12; got != want {
 		t.Errorf("got %d, want %d", got, want)
 	}
 }

@@ -144,7 +144,7 @@ func (r *Result) Size() int {
 		case *responses.InputImage:
 			n += len(p.ImageURL)
 		case *responses.InputFile:
-			n += len(p.FileData) + len(p.FileURL)
+			n += len(p.Filename) + len(p.FileData) + len(p.FileURL)
 		default:
 			b, err := json.Marshal(p)
 			if err == nil {

@@ -207,7 +207,7 @@ func (r *Run) announce(ctx context.Context) error {
 		end := responses.EventMCPListCompleted
 		if o.err != nil {
 			end = responses.EventMCPListFailed
-			list.Error, _ = jsontext.AppendQuote(nil, o.err.Error()) // the error only reports invalid UTF-8
+			list.Error, _ = jsontext.AppendQuote(nil, shortened(o.err)) // the error only reports invalid UTF-8
 		} else {
 			for _, t := range o.set.Tools {
 				listed := responses.MCPListedTool{Name: t.Name, InputSchema: t.Parameters, Annotations: t.Annotations}

@@ -94,6 +94,14 @@ func (r *Run) watchOne(ctx context.Context, t *hostedTool, call *tool.Call) outc
 	return o
 }
 
+// size is how many bytes it has for the model.
+func (o *outcome) size() int {
+	if o.err != nil {
+		return len(told(o.err))
+	}
+	return o.result.Size()
+}
+
 func (o *outcome) label() ToolOutcome {
 	switch {
 	case errors.Is(o.err, errCallTime):
@@ -158,6 +166,8 @@ func safely(ctx context.Context, set *tool.Set, call *tool.Call) (res *tool.Resu
 	}()
 	res, err = set.Run(ctx, call)
 	switch {
+	case err != nil && len(told(err)) > call.MaxBytes:
+		return nil, tool.TooLarge(call.MaxBytes)
 	case err != nil:
 		return nil, err
 	case res == nil:
@@ -171,11 +181,9 @@ func safely(ctx context.Context, set *tool.Set, call *tool.Call) (res *tool.Resu
 // endCall shows what came of a call.
 func (r *Run) endCall(ctx context.Context, s *slot, o outcome) error {
 	final := s.call(rawArguments(s.item), "")
-	if o.result != nil {
-		r.hosting.returned += o.result.Size()
-		if most := r.engine.opts.ContextBytes; r.hosting.returned > most {
-			o = outcome{err: fmt.Errorf("the results of this response are larger than %d bytes together", most), took: o.took}
-		}
+	r.hosting.returned += o.size()
+	if most := r.engine.opts.ContextBytes; r.hosting.returned > most {
+		o = outcome{err: fmt.Errorf("the results of this response are larger than %d bytes together", most), took: o.took}
 	}
 	final.Output, final.Error, final.Content, final.Status = resultOf(o)
 	s.result = final

@@ -6,6 +6,7 @@ import (
 	"encoding/json/jsontext"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/antiphon-dev/antiphon/responses"
 	"github.com/antiphon-dev/antiphon/tool"
@@ -31,8 +32,9 @@ type hosting struct {
 	maxOutput *int64 // the request's max_output_tokens
 	usage     *responses.Usage
 	losses    []responses.Loss
-	callIDs   map[string]bool // of calls in the input, from the second round on
+	callIDs   map[string]bool // of calls in the input
 	returned  int             // bytes of the results
+	listed    int             // bytes of the tools
 
 	// The turn that is running.
 	slots map[int]*slot // by the turn's own output index
@@ -113,10 +115,33 @@ func isHosted(it responses.Item) bool {
 	return false
 }
 
+// maxListed bounds the descriptions of a request's hosted tools together: each is
+// shown to the client and sent to the model in every round.
+const maxListed = 8 << 20
+
+// shortened is what is told of tools that could not be listed. Who runs them may
+// have chosen the words.
+func shortened(err error) string {
+	const most = 2 << 10
+	text := told(err)
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
 // add takes the tools of an entry that was opened.
 func (h *hosting) add(o *opened) error {
+	if o.err == nil {
+		for _, t := range o.set.Tools {
+			h.listed += len(t.Name) + len(t.Description) + len(t.Parameters) + len(t.Annotations)
+		}
+		if h.listed > maxListed {
+			o.err = fmt.Errorf("the tools of this request are described in more than %d bytes together", maxListed)
+		}
+	}
 	if o.err != nil {
-		h.lose(toolParam(o.at), "its tools could not be listed: "+o.err.Error())
+		h.lose(toolParam(o.at), "its tools could not be listed: "+shortened(o.err))
 		return nil
 	}
 	for i := range o.set.Tools {
@@ -147,6 +172,11 @@ func (h *hosting) ask(req *responses.Request, items []responses.Item) error {
 	out := *req
 	out.Raw = nil // it says what the client said
 	out.Input.Items = upstream.AsFunctions(items, ours, functionOf)
+	for _, it := range out.Input.Items {
+		if id := callID(it); id != "" {
+			h.callIDs[id] = true
+		}
+	}
 	var err error
 	if out.Tools, err = h.functions(req.Tools); err != nil {
 		return err

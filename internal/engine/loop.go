@@ -119,10 +119,11 @@ func (h *hosting) goesOn() bool {
 	return again
 }
 
-// clientsCall reports whether an item is a call that the client answers.
+// clientsCall reports whether an item is a call that the client answers, or one of
+// the upstream's that the client has to approve of.
 func clientsCall(it responses.Item) bool {
 	switch it := it.(type) {
-	case *responses.FunctionCall, *responses.CustomToolCall:
+	case *responses.FunctionCall, *responses.CustomToolCall, *responses.MCPApprovalRequest:
 		return true
 	case *responses.ToolSearchCall:
 		return it.Execution == "client"
@@ -194,16 +195,22 @@ func (h *hosting) next() {
 	h.request = &req
 }
 
-// uniqueCall returns a call under another call id, if its own stands for a call of
-// an earlier round: some upstreams count anew in each.
-func (h *hosting) uniqueCall(it responses.Item) responses.Item {
-	id := ""
+// callID is the id of a call, "" for any other item.
+func callID(it responses.Item) string {
 	switch it := it.(type) {
 	case *responses.FunctionCall:
-		id = it.CallID
+		return it.CallID
 	case *responses.CustomToolCall:
-		id = it.CallID
-	default:
+		return it.CallID
+	}
+	return ""
+}
+
+// uniqueCall returns a call under another call id, if its own stands for an earlier
+// call, of this response or of one before: some upstreams count anew in each round.
+func (h *hosting) uniqueCall(it responses.Item) responses.Item {
+	id := callID(it)
+	if id == "" {
 		return it
 	}
 	if !h.callIDs[id] {

@@ -58,11 +58,20 @@ func readable(parts []responses.Part) []responses.Part {
 	return out
 }
 
+// told is what may be said of an error: the message of one of ours, whose cause is
+// private, and the text of any other.
+func told(err error) string {
+	if e, ok := errors.AsType[*responses.Error](err); ok {
+		return e.Message
+	}
+	return err.Error()
+}
+
 // errorValue is an error in the words of the API.
 func errorValue(err error) jsontext.Value {
 	e, ok := errors.AsType[*tool.Error](err)
 	if !ok {
-		return executionError(err.Error())
+		return executionError(told(err))
 	}
 	typ := "http_error"
 	if e.Protocol {

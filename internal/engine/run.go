@@ -20,6 +20,7 @@ type Run struct {
 	memory *memory
 	cancel context.CancelCauseFunc
 	ready  chan struct{} // closed when head or end is known
+	ahead  chan struct{} // closed when much was said before that
 	done   chan struct{} // closed when the run has ended
 
 	// Written before ready is closed, read after.
@@ -42,6 +43,7 @@ type Run struct {
 	showsSealed bool
 	seq         int64
 	accepted    bool
+	early       int       // bytes of item events before that
 	committed   time.Time // when the first item event was appended
 	scratch     []byte
 	entry       [1]store.Entry
@@ -69,6 +71,7 @@ func newRun(e *Engine, job *Job, m *memory) *Run {
 		job:     job,
 		memory:  m,
 		ready:   make(chan struct{}),
+		ahead:   make(chan struct{}),
 		done:    make(chan struct{}),
 		started: now,
 		shard:   m.shard,
@@ -85,6 +88,10 @@ func (r *Run) ID() string { return r.info.ID }
 // Ready is closed when an upstream has accepted the run, or when it has failed
 // before: from then on a reader knows what to answer.
 func (r *Run) Ready() <-chan struct{} { return r.ready }
+
+// Ahead is closed when the run has said so much before Ready that it would wait for
+// a reader: one that waits for Ready must begin to read.
+func (r *Run) Ahead() <-chan struct{} { return r.ahead }
 
 // Head returns what is known of the answer. It may be called once Ready is
 // closed.
@@ -221,6 +228,20 @@ func (r *Run) emit(ctx context.Context, ev responses.Event) error {
 	return r.append(ctx, ev)
 }
 
+// maxAhead is how much is said before an upstream has accepted, in bytes, while the
+// reader still waits to hear whether one does: less than any log holds.
+const maxAhead = 32 << 10
+
+// noteAhead counts what is said before an upstream has accepted.
+func (r *Run) noteAhead(size int) {
+	if r.accepted || r.early > maxAhead {
+		return
+	}
+	if r.early += size; r.early > maxAhead {
+		close(r.ahead)
+	}
+}
+
 // keepIDsUnique gives an item another id if its own stands for an earlier item
 // of this response: some upstreams reuse ids from turn to turn.
 func (r *Run) keepIDsUnique(ev *responses.Event) {
@@ -250,6 +271,9 @@ func (r *Run) append(ctx context.Context, ev responses.Event) error {
 	var err error
 	if r.scratch, err = responses.AppendEvent(r.scratch[:0], r.asShown(&ev)); err != nil {
 		return fmt.Errorf("encode %s: %w", ev.Type, err)
+	}
+	if ev.Type.ItemEvent() {
+		r.noteAhead(len(r.scratch))
 	}
 	r.entry[0] = store.Entry{Seq: ev.Seq, Type: ev.Type, Data: r.scratch}
 	if err := r.appendEntry(ctx); err != nil {

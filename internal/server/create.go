@@ -47,13 +47,13 @@ func (s *Server) run(x *exchange, req *responses.Request) (err error) {
 		return err
 	}
 	defer s.endForeground(x, run)
+	if !req.WantsStream() {
+		return s.collect(x, run)
+	}
 	if err := s.await(x, run); err != nil {
 		return err
 	}
-	if req.WantsStream() {
-		return s.stream(x, run)
-	}
-	return s.collect(x, run)
+	return s.stream(x, run)
 }
 
 // forwarded returns the client's headers that a driver may see. A client that has
@@ -90,15 +90,12 @@ func (s *Server) endForeground(x *exchange, run *engine.Run) {
 	x.end = &end
 }
 
-// await holds the answer back until it is known how to begin it: a refusal is an
-// HTTP status. A stream waits no longer than the hold time.
+// await holds a stream back until it is known how to begin it: a refusal is an HTTP
+// status. It waits no longer than the hold time, nor when the run waits for a
+// reader itself.
 func (s *Server) await(x *exchange, run *engine.Run) error {
-	var hold <-chan time.Time
-	if x.shape.stream {
-		t := time.NewTimer(max(s.opts.Hold, 0))
-		defer t.Stop()
-		hold = t.C
-	}
+	hold := time.NewTimer(max(s.opts.Hold, 0))
+	defer hold.Stop()
 	select {
 	case <-run.Ready():
 		if e := run.Refusal(); e != nil {
@@ -106,7 +103,9 @@ func (s *Server) await(x *exchange, run *engine.Run) error {
 		}
 		x.noteHead(run.Head())
 		return nil
-	case <-hold:
+	case <-hold.C:
+		return nil
+	case <-run.Ahead():
 		return nil
 	case <-x.r.Context().Done():
 		return engine.ErrClientGone
@@ -225,6 +224,9 @@ func (s *Server) collect(x *exchange, run *engine.Run) error {
 		}
 	}
 	<-run.Done()
+	if run.Refusal() == nil {
+		x.noteHead(run.Head())
+	}
 	end := run.End()
 	if end.Err != nil {
 		return end.Err
