@@ -28,7 +28,7 @@ func TestReloadRemembers(t *testing.T) {
 	})
 	var report *standard.Report
 	opts := &standard.Options{
-		Report: func(r *standard.Report) { report = r }, ProbeTime: 200 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		Report: func(r *standard.Report) { report = r }, ProbeTime: time.Minute, Logger: slog.New(slog.DiscardHandler),
 	}
 	c := upstreams(map[string]config.Upstream{"u": {URL: address}})
 	g, err := standard.New(t.Context(), c, opts)
@@ -41,7 +41,7 @@ func TestReloadRemembers(t *testing.T) {
 		t.Fatalf("found %+v", u)
 	}
 	down.Store(true)
-	opts.Known = first
+	opts.Known, opts.ProbeTime = first, 200*time.Millisecond
 	if err := standard.Reload(t.Context(), g, c, opts); err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func TestTopSurvives(t *testing.T) {
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
 		}},
 		{"no end", "too large", func(w http.ResponseWriter, _ *http.Request) {
-			line := []byte(strings.Repeat("# more\n", 1<<12))
+			line := []byte(strings.Repeat("# "+strings.Repeat("more", 250)+"\n", 64))
 			for err := error(nil); err == nil; {
 				_, err = w.Write(line)
 			}
