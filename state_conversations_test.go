@@ -129,3 +129,17 @@ func TestStateConversationsRefuse(t *testing.T) {
 		}
 	}
 }
+
+// TestStateItemThatIsThere: an item whose id the conversation has is left as it is,
+// and the answer says so (R42).
+func TestStateItemThatIsThere(t *testing.T) {
+	t.Parallel()
+	r := startState(t, fakeupstream.Chat, nil)
+	conv := r.do(200, "POST", "/v1/conversations", `{"items":[{"type":"message","id":"msg_a","role":"user","content":"first"}]}`)
+	path := "/v1/conversations/" + conv.ID + "/items"
+	added := r.do(200, "POST", path, `{"items":[{"type":"message","id":"msg_a","role":"user","content":"second"},{"type":"message","role":"user","content":"third"}]}`)
+	listed := r.do(200, "GET", path+"?order=asc", "")
+	if diff := cmp.Diff(listed.Data, added.Data); diff != "" || len(added.Data) != 2 || text(added.Data[0].Content) != "first" {
+		t.Errorf("added as %+v (-listed +added):\n%s", added.Data, diff)
+	}
+}

@@ -115,7 +115,23 @@ func (e *Engine) AddItems(ctx context.Context, owner, id string, items []respons
 	if err != nil {
 		return nil, err
 	}
-	return &Items{kept: kept}, conversationFailure(s.AddItems(ctx, owner, id, kept))
+	if err := s.AddItems(ctx, owner, id, kept); err != nil {
+		return nil, conversationFailure(err)
+	}
+	named := idsOf(items)
+	for i := range kept {
+		if !named[kept[i].ID] {
+			continue
+		}
+		// One that was there already is left as it was, and that is what is told.
+		there, err := s.GetItem(ctx, owner, id, kept[i].ID)
+		if err == nil {
+			kept[i] = there
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return nil, conversationFailure(err)
+		}
+	}
+	return &Items{kept: kept}, nil
 }
 
 // ListItems returns a page of the items of a conversation of owner.
