@@ -149,21 +149,3 @@ func TestToolsBeforeTheModel(t *testing.T) {
 		t.Errorf("it took %s", took)
 	}
 }
-
-// TestLargeInstructions: the first two events repeat what the client said, however
-// long that is, before anybody reads them (R12).
-func TestLargeInstructions(t *testing.T) {
-	t.Parallel()
-	g := startTools(t, protocols[0].driver, fakeupstream.NewServer(perRequest(says("ok", "stop"))), antiphon.Options{})
-	began := time.Now()
-	body := `{"model":"m","store":false,"input":"go","instructions":"` + strings.Repeat("i", 1<<20) + `"}`
-	if response, _ := g.answerOnce(t, body); response.Status != responses.StatusCompleted {
-		t.Errorf("streamed: %s", response.Status)
-	}
-	if status, got := g.postJSON(t, body); status != http.StatusOK {
-		t.Errorf("as JSON: %d %.300s", status, got)
-	}
-	if took := time.Since(began); took > 8*time.Second {
-		t.Errorf("it took %s", took)
-	}
-}

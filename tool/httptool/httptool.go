@@ -128,8 +128,8 @@ func (e *endpoint) request(ctx context.Context, c *tool.Call) (*http.Request, er
 	var body io.Reader
 	if e.hasBody {
 		body = bytes.NewReader(object(rest))
-	} else {
-		addQuery(u, rest)
+	} else if err := addQuery(u, rest); err != nil {
+		return nil, err
 	}
 	req, err := http.NewRequestWithContext(ctx, e.method, u.String(), body)
 	if err != nil {

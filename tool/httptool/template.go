@@ -69,10 +69,17 @@ func (t *template) fill(args []argument) (*url.URL, map[string]bool, error) {
 			return escape(args[i].text())
 		})
 	}
-	path := put(t.path, url.PathEscape)
+	empty := false
+	path := put(t.path, func(s string) string {
+		empty = empty || s == ""
+		return url.PathEscape(s)
+	})
 	query := put(t.query, url.QueryEscape)
 	if len(missing) > 0 {
 		return nil, nil, fmt.Errorf("the argument %s is missing", strings.Join(missing, " and the argument "))
+	}
+	if empty {
+		return nil, nil, errors.New("an argument in the path must not be empty") // it would lead to all of what the argument names one of
 	}
 	u, err := url.Parse(t.base.String() + path)
 	if err != nil {
@@ -135,12 +142,22 @@ func object(args []argument) []byte {
 	return append(out, '}')
 }
 
-// addQuery adds arguments to the query of u, behind what is there.
-func addQuery(u *url.URL, args []argument) {
+// addQuery adds arguments to the query of u, behind what is there. What the
+// operator's URL says of a name is not the model's to say again: servers differ in
+// which of two they take.
+func addQuery(u *url.URL, args []argument) error {
+	fixed, err := url.ParseQuery(u.RawQuery)
+	if err != nil && len(args) > 0 {
+		return errors.New("the arguments make no URL")
+	}
 	for _, a := range args {
+		if fixed.Has(a.name) {
+			return fmt.Errorf("the argument %q is not one that can be given", a.name)
+		}
 		if u.RawQuery != "" {
 			u.RawQuery += "&"
 		}
 		u.RawQuery += url.QueryEscape(a.name) + "=" + url.QueryEscape(a.text())
 	}
+	return nil
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/antiphon-dev/antiphon/internal/fakemcp"
 	"github.com/antiphon-dev/antiphon/responses"
 	"github.com/antiphon-dev/antiphon/tool"
@@ -396,5 +398,22 @@ func TestRefusedServers(t *testing.T) {
 	}
 	if _, err := mcptool.New(&mcptool.Options{Allow: []string{"0x7f.1"}}); err == nil {
 		t.Error("an odd address is allowed")
+	}
+}
+
+// TestLargeLists: all that a server says of its tools is kept for a while, and
+// counts (R43).
+func TestLargeLists(t *testing.T) {
+	t.Parallel()
+	s := mcp.NewServer(&mcp.Implementation{Name: "large", Version: "1"}, nil)
+	s.AddTool(&mcp.Tool{Name: "t", InputSchema: map[string]any{"type": "object"}, Meta: mcp.Meta{"long": strings.Repeat("x", 3<<20)}},
+		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return nil, errors.New("not called")
+		})
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
+	defer web.Close()
+	e := newExecutor(t, &mcptool.Options{Servers: []mcptool.Server{{Label: "large", URL: web.URL}}})
+	if _, err := open(t, e, "me", `{"type":"mcp","server_label":"large"}`); err == nil || !strings.Contains(err.Error(), "bytes of them") {
+		t.Errorf("got %v", err)
 	}
 }

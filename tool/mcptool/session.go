@@ -3,6 +3,7 @@ package mcptool
 import (
 	"context"
 	"encoding/json/jsontext"
+	"encoding/json/v2"
 	"errors"
 	"fmt"
 	"io"
@@ -101,7 +102,11 @@ func listTools(ctx context.Context, conn *link) ([]*mcp.Tool, error) {
 		if err != nil {
 			return nil, err
 		}
-		size += len(t.Name) + len(t.Description) + len(fmt.Sprint(t.InputSchema))
+		all, err := json.Marshal(t) // all of it is kept
+		if err != nil {
+			return nil, &tool.Error{Protocol: true, Message: "the server's list of tools cannot be read"}
+		}
+		size += len(all)
 		if len(tools) == maxTools || size > maxListBytes {
 			return nil, &tool.Error{Protocol: true, Message: fmt.Sprintf("the server lists more than %d tools, or more than %d bytes of them", maxTools, maxListBytes)}
 		}
