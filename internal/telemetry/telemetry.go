@@ -35,8 +35,9 @@ type Telemetry struct {
 	tracer                  *tracer // nil: no traces
 	models, fields, servers *names
 
-	known  sync.Map // of seriesKey → *series
-	series atomic.Int64
+	attempts sync.Map // of attemptKey → *attemptSeries
+	known    sync.Map // of seriesKey → *series
+	series   atomic.Int64
 }
 
 var (
@@ -227,6 +228,28 @@ func (t *Telemetry) make(k seriesKey) *series {
 	return s
 }
 
+// attemptSeries are the metrics of attempts with the same labels, found once.
+type attemptSeries struct {
+	count, commits prometheus.Counter
+	duration       prometheus.Observer
+}
+
+type attemptKey struct{ upstream, outcome string }
+
+// findAttempts returns the metrics of attempts on an upstream with an outcome. Both
+// are few: one is a name of the configuration, the other of a closed list.
+func (t *Telemetry) findAttempts(upstream, outcome string) *attemptSeries {
+	k := attemptKey{upstream, outcome}
+	if s, ok := t.attempts.Load(k); ok {
+		return s.(*attemptSeries)
+	}
+	s := &attemptSeries{
+		count: t.m.attempts.WithLabelValues(upstream, outcome), commits: t.m.commits.WithLabelValues(upstream), duration: t.m.attempted.WithLabelValues(upstream),
+	}
+	t.attempts.Store(k, s)
+	return s
+}
+
 // AttemptStarted implements [route.Observer].
 func (t *Telemetry) AttemptStarted(ctx context.Context, a *route.Attempt) context.Context {
 	if a.Number > 0 {
@@ -252,10 +275,11 @@ func (t *Telemetry) AttemptEnded(ctx context.Context, a *route.Attempt) {
 			t.m.broken.WithLabelValues(a.Upstream, "false").Inc()
 		}
 	}
-	t.m.attempts.WithLabelValues(a.Upstream, outcome).Inc()
-	t.m.attempted.WithLabelValues(a.Upstream).Observe(a.Duration.Seconds())
+	s := t.findAttempts(a.Upstream, outcome)
+	s.count.Inc()
+	s.duration.Observe(a.Duration.Seconds())
 	if a.Began {
-		t.m.commits.WithLabelValues(a.Upstream).Inc()
+		s.commits.Inc()
 		if a.Number > 0 {
 			t.m.failovers.WithLabelValues(a.Upstream).Inc()
 		}

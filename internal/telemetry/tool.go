@@ -16,7 +16,7 @@ var _ engine.ToolObserver = (*Telemetry)(nil)
 // RoundStarted implements [engine.ToolObserver].
 func (t *Telemetry) RoundStarted(ctx context.Context, _ *engine.RunInfo, round int) context.Context {
 	if t.tracer != nil {
-		ctx, _ = t.tracer.Start(ctx, "round "+strconv.Itoa(round), trace.WithAttributes(attribute.Int("antiphon.round", round)))
+		ctx = t.tracer.below(ctx, "round "+strconv.Itoa(round), trace.WithAttributes(attribute.Int("antiphon.round", round)))
 	}
 	return ctx
 }
@@ -33,7 +33,7 @@ func (t *Telemetry) RoundEnded(ctx context.Context, _ *engine.RunInfo, _ int, er
 // ToolStarted implements [engine.ToolObserver].
 func (t *Telemetry) ToolStarted(ctx context.Context, _ *engine.RunInfo, label, name string) context.Context {
 	if t.tracer != nil {
-		ctx, _ = t.tracer.Start(ctx, "execute_tool "+name, trace.WithAttributes(
+		ctx = t.tracer.below(ctx, "execute_tool "+name, trace.WithAttributes(
 			attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", name), attribute.String("antiphon.server_label", label)))
 	}
 	return ctx

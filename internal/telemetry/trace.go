@@ -3,6 +3,7 @@ package telemetry
 import (
 	"cmp"
 	"context"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 
@@ -33,10 +34,14 @@ type Traces struct {
 // tracer makes spans: one for each request, whose parent is the client's; below it
 // one for each attempt on an upstream, each round of the tool loop and each tool
 // call.
+//
+// Whether a request is traced is decided before anything is made for it: most are
+// not, and they should cost nothing.
 type tracer struct {
 	provider *sdk.TracerProvider
 	trace.Tracer
 	context propagation.TraceContext
+	sample  float64
 }
 
 func newTracer(t *Traces, version string) (*tracer, error) {
@@ -46,10 +51,10 @@ func newTracer(t *Traces, version string) (*tracer, error) {
 	}
 	provider := sdk.NewTracerProvider(
 		sdk.WithBatcher(exporter),
-		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(t.Sample))),
+		sdk.WithSampler(sdk.AlwaysSample()), // what is not to be traced does not get here
 		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "antiphon"), attribute.String("service.version", cmp.Or(version, "unknown")))),
 	)
-	return &tracer{provider: provider, Tracer: provider.Tracer("github.com/antiphon-dev/antiphon")}, nil
+	return &tracer{provider: provider, Tracer: provider.Tracer("github.com/antiphon-dev/antiphon"), sample: t.Sample}, nil
 }
 
 func (t *tracer) close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
@@ -65,15 +70,28 @@ func (t *tracer) requestStarted(ctx context.Context, r *http.Request) context.Co
 	if strings.HasSuffix(r.URL.Path, "/healthz") || strings.HasSuffix(r.URL.Path, "/readyz") {
 		return ctx
 	}
-	ctx = t.context.Extract(ctx, propagation.HeaderCarrier(r.Header))
+	if r.Header["Traceparent"] != nil {
+		ctx = t.context.Extract(ctx, propagation.HeaderCarrier(r.Header))
+	}
+	parent := trace.SpanContextFromContext(ctx)
+	if parent.IsValid() && !parent.IsSampled() || !parent.IsValid() && rand.Float64() >= t.sample {
+		return ctx
+	}
 	ctx, _ = t.Start(ctx, r.Method, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.String("http.request.method", r.Method)))
+	return ctx
+}
+
+// below starts a span below the one of the request, if that is traced.
+func (t *tracer) below(ctx context.Context, name string, opts ...trace.SpanStartOption) context.Context {
+	if trace.SpanContextFromContext(ctx).IsSampled() {
+		ctx, _ = t.Start(ctx, name, opts...)
+	}
 	return ctx
 }
 
 func (t *tracer) requestEnded(ctx context.Context, e *server.RequestEnd) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
-		span.End()
 		return
 	}
 	span.SetName(cmp.Or(e.Route, other))
@@ -97,16 +115,21 @@ func (t *tracer) requestEnded(ctx context.Context, e *server.RequestEnd) {
 }
 
 func (t *tracer) attemptStarted(ctx context.Context, a *route.Attempt) context.Context {
-	ctx, _ = t.Start(ctx, "attempt "+a.Upstream, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+	if !trace.SpanContextFromContext(ctx).IsSampled() {
+		return ctx
+	}
+	return t.below(ctx, "attempt "+a.Upstream, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 		attribute.String("gen_ai.provider.name", a.Upstream),
 		attribute.String("gen_ai.request.model", a.Target),
 		attribute.Int("antiphon.attempt", a.Number),
 	))
-	return ctx
 }
 
 func (t *tracer) attemptEnded(ctx context.Context, a *route.Attempt) {
 	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
 	span.SetAttributes(attribute.Bool("antiphon.committed", a.Began))
 	fail(span, a.Err)
 	span.End()
