@@ -5,6 +5,8 @@ import (
 	"encoding/json/jsontext"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -113,6 +115,12 @@ func (b Body) Unpack(limit int) ([]byte, error) {
 
 // Items returns the items of a body made by [PackItems].
 func (b Body) Items(limit int) ([]Item, error) { return b.appendItems(nil, &limit) }
+
+// Find returns those items of a body made by [PackItems] that have one of the ids.
+func (b Body) Find(ids []string) ([]Item, error) {
+	items, err := b.Items(math.MaxInt)
+	return slices.DeleteFunc(items, func(it Item) bool { return !slices.Contains(ids, it.ID) }), err
+}
 
 // appendItems adds the items of a body to dst and takes their bytes off limit.
 func (b Body) appendItems(dst []Item, limit *int) ([]Item, error) {

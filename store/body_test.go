@@ -36,6 +36,19 @@ func TestBody(t *testing.T) {
 	}
 }
 
+// TestBodyFind: some items of a body by their ids (R41).
+func TestBodyFind(t *testing.T) {
+	t.Parallel()
+	items := []store.Item{{ID: "a", Data: []byte(`1`)}, {ID: "b", Data: []byte(`2`)}, {ID: "c", Data: []byte(`3`)}}
+	got, err := store.PackItems(items).Find([]string{"c", "x", "a"})
+	if diff := cmp.Diff([]store.Item{items[0], items[2]}, got); err != nil || diff != "" {
+		t.Errorf("%v; (-want +got):\n%s", err, diff)
+	}
+	if _, err := store.Body("\x02\x00").Find(nil); err == nil {
+		t.Error("a broken body is taken")
+	}
+}
+
 // FuzzBody: no stored bytes, however broken, do harm.
 func FuzzBody(f *testing.F) {
 	f.Add([]byte(store.PackItems([]store.Item{{ID: "a", Data: []byte(`{}`)}})))

@@ -20,7 +20,6 @@ type conversation struct {
 	place    *list.Element
 }
 
-func (c *conversation) size() int64                        { return c.bytes }
 func (c *conversation) lastMoment(time.Duration) time.Time { return time.Time{} }
 
 func (c *conversation) index(id string) int {
@@ -31,7 +30,7 @@ func (c *conversation) index(id string) int {
 func (s *Store) CreateConversation(_ context.Context, owner string, c *store.Conversation, items []store.Item) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := &conversation{key: key{owner, c.ID}, metadata: slices.Clone(c.Metadata), bytes: overhead}
+	n := &conversation{key: key{owner, c.ID}, metadata: slices.Clone(c.Metadata), bytes: overhead + int64(len(c.Metadata))}
 	if s.conversations[n.key] != nil {
 		return nil
 	}
@@ -119,7 +118,10 @@ func (s *Store) UpdateConversation(_ context.Context, owner, id string, metadata
 	if err != nil {
 		return nil, err
 	}
+	grown := int64(len(metadata) - len(n.metadata))
 	n.metadata = slices.Clone(metadata)
+	n.bytes += grown
+	s.stats.Bytes += grown
 	return &store.Conversation{ID: n.id, Metadata: slices.Clone(metadata)}, nil
 }
 

@@ -70,14 +70,12 @@ type record struct {
 
 // keptThing is what eviction can take.
 type keptThing interface {
-	size() int64
 	lastMoment(retention time.Duration) time.Time // zero: none
 }
 
 // overhead is what a kept thing costs besides its bodies, roughly.
 const overhead = 512
 
-func (r *record) size() int64 { return r.bytes }
 func (r *record) lastMoment(retention time.Duration) time.Time {
 	return r.kept.Created().Add(store.Kept(retention))
 }
@@ -365,15 +363,11 @@ func (s *Store) Items(_ context.Context, owner string, ids []string) ([]store.It
 	s.mu.Unlock()
 	var found []store.Item
 	for _, body := range bodies {
-		items, err := body.Items(maxInt)
+		items, err := body.Find(ids)
 		if err != nil {
 			return nil, err
 		}
-		for _, it := range items {
-			if slices.Contains(ids, it.ID) {
-				found = append(found, it)
-			}
-		}
+		found = append(found, items...)
 	}
 	return found, nil
 }

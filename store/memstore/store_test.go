@@ -105,3 +105,24 @@ func TestStoreKeepsWhatIsWritten(t *testing.T) {
 		})
 	}
 }
+
+// TestStoreCountsMetadata: what a conversation says of itself counts towards the
+// bound, and no longer when it is gone (R41).
+func TestStoreCountsMetadata(t *testing.T) {
+	t.Parallel()
+	s := memstore.NewStore(nil)
+	c := &store.Conversation{ID: responses.NewID(responses.PrefixConversation, 0, time.Now()), Metadata: []byte(`{}`)}
+	if err := s.CreateConversation(t.Context(), "o", c, nil); err != nil {
+		t.Fatal(err)
+	}
+	before := s.Stats().Bytes
+	if _, err := s.UpdateConversation(t.Context(), "o", c.ID, fmt.Appendf(nil, `{"a":"%01000d"}`, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if grown := s.Stats().Bytes - before; grown < 1000 {
+		t.Errorf("a kilobyte of metadata counts as %d bytes", grown)
+	}
+	if err := s.DeleteConversation(t.Context(), "o", c.ID); err != nil || s.Stats().Bytes != 0 {
+		t.Errorf("%v; %+v", err, s.Stats())
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 
@@ -178,10 +177,8 @@ func (s *Store) itemsFrom(ctx context.Context, owner string, ask map[*cluster][]
 }
 
 func (s *Store) clusterItems(ctx context.Context, c *cluster, owner string, ids []string) (found []store.Item, err error) {
-	wanted := make(map[string]bool, len(ids))
 	var keys [][]byte
 	for _, id := range ids {
-		wanted[id] = true
 		keys = append(keys, itemKey(id))
 	}
 	err = c.run(ctx, "find items", true, func(ctx context.Context) error {
@@ -197,12 +194,8 @@ func (s *Store) clusterItems(ctx context.Context, c *cluster, owner string, ids 
 				if err := rows.Scan(&body); err != nil {
 					return err
 				}
-				items, err := body.Items(math.MaxInt)
-				for _, it := range items {
-					if wanted[it.ID] {
-						found = append(found, it)
-					}
-				}
+				items, err := body.Find(ids)
+				found = append(found, items...)
 				return err
 			})
 	})

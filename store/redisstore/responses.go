@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"math"
 	"slices"
 	"strconv"
 
@@ -245,15 +244,11 @@ func (s *Store) Items(ctx context.Context, owner string, ids []string) ([]store.
 		if v[0] == "" || v[1] != "" {
 			continue
 		}
-		output, err := store.Body(v[2]).Items(math.MaxInt)
+		items, err := store.Body(v[2]).Find(ids)
 		if err != nil {
 			return nil, err
 		}
-		for _, it := range output {
-			if slices.Contains(ids, it.ID) {
-				found = append(found, it)
-			}
-		}
+		found = append(found, items...)
 	}
 	return found, nil
 }
