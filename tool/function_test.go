@@ -87,3 +87,19 @@ func TestSize(t *testing.T) {
 		t.Errorf("got %d, want %d", got, want)
 	}
 }
+
+// TestJSON: a structured result is text with sorted members, and what cannot be
+// encoded is the tool's failure (R43).
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	r, err := tool.JSON(map[string]int{"b": 2, "a": 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, ok := r.Content[0].(*responses.InputText); !ok || text.Text != `{"a":1,"b":2}` {
+		t.Errorf("got %+v", r.Content[0])
+	}
+	if _, err := tool.JSON(make(chan int)); err == nil {
+		t.Error("a channel is no result")
+	}
+}
