@@ -3,12 +3,12 @@
 // [Load] and [Parse] turn YAML into a [Config]: strictly, so that a key that is
 // misspelt is an error and not a setting that silently does nothing, with ${NAME}
 // replaced from the environment, ${file:/path} from a file, and with defaults
-// filled in. What is wrong is
-// reported all at once, each problem with its place and a way out ([Error]).
+// filled in. What is wrong is reported all at once, each problem with its place and
+// a way out ([Error]).
 //
 // The package describes a gateway and builds none; package standard does that.
-// The meaning of a key does not change between versions: a key whose feature a
-// build lacks is refused with "not in this build", never ignored.
+// The meaning of a key does not change between versions: what a build
+// lacks, such as a protocol, is refused with "not in this build", never ignored.
 package config
 
 import "time"

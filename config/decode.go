@@ -11,8 +11,7 @@ import (
 )
 
 // A decoder fills a [Config] from the file's syntax tree. The YAML library could
-// do that too, but it stops at the first mistake, and it cannot tell a key that
-// this build lacks from one that nobody knows.
+// do that too, but it stops at the first mistake.
 type decoder struct {
 	refs     references
 	places   map[string]place // where each path is written
@@ -27,7 +26,7 @@ type place struct{ line, column int }
 type shortForm interface{ setShort(string) }
 
 func (d *decoder) decode(root ast.Node, c *Config) {
-	d.value("", "", root, reflect.ValueOf(c).Elem())
+	d.value("", root, reflect.ValueOf(c).Elem())
 	for name, m := range c.Models {
 		if len(m.Targets) > 0 && (m.Upstream != "" || m.Model != "") {
 			d.addf(join(join("models", name), "targets"), "upstream or model is also there; write them as a target, or remove the targets")
@@ -35,9 +34,8 @@ func (d *decoder) decode(root ast.Node, c *Config) {
 	}
 }
 
-// value decodes n into v. path is where n is; shape is the same with "*" for
-// names that the user chose.
-func (d *decoder) value(path, shape string, n ast.Node, v reflect.Value) {
+// value decodes n, which is at path, into v.
+func (d *decoder) value(path string, n ast.Node, v reflect.Value) {
 	if v.Type() == jsonType {
 		v.SetBytes(d.json(path, n))
 		return
@@ -50,7 +48,7 @@ func (d *decoder) value(path, shape string, n ast.Node, v reflect.Value) {
 		d.duration(path, n, v)
 	case v.Kind() == reflect.Pointer: // nil is a default that is not zero
 		elem := reflect.New(v.Type().Elem())
-		d.value(path, shape, n, elem.Elem())
+		d.value(path, n, elem.Elem())
 		v.Set(elem)
 	case v.Kind() == reflect.Bool:
 		d.boolean(path, n, v)
@@ -59,11 +57,11 @@ func (d *decoder) value(path, shape string, n ast.Node, v reflect.Value) {
 			v.SetString(s)
 		}
 	case v.Kind() == reflect.Map:
-		d.mapOf(path, shape, n, v)
+		d.mapOf(path, n, v)
 	case v.Kind() == reflect.Slice:
-		d.listOf(path, shape, n, v)
+		d.listOf(path, n, v)
 	default:
-		d.structure(path, shape, n, v)
+		d.structure(path, n, v)
 	}
 }
 
@@ -84,7 +82,7 @@ func (d *decoder) refuseAnchor(path string, n ast.Node) bool {
 }
 
 // structure decodes a mapping whose keys we define.
-func (d *decoder) structure(path, shape string, n ast.Node, v reflect.Value) {
+func (d *decoder) structure(path string, n ast.Node, v reflect.Value) {
 	fillDefaults(v)
 	if short, ok := v.Addr().Interface().(shortForm); ok {
 		if _, isText := n.(ast.ScalarNode); isText {
@@ -98,7 +96,7 @@ func (d *decoder) structure(path, shape string, n ast.Node, v reflect.Value) {
 	for key, value := range d.entries(path, n) {
 		f, ok := fields[key]
 		if !ok {
-			d.addf(join(path, key), "%s", unknownKey(join(shape, key), key, fields))
+			d.addf(join(path, key), "%s", unknownKey(key, fields))
 			continue
 		}
 		at, field := join(path, key), v.FieldByIndex(f.Index)
@@ -106,23 +104,23 @@ func (d *decoder) structure(path, shape string, n ast.Node, v reflect.Value) {
 			d.integer(at, value, field, least)
 			continue
 		}
-		d.value(at, join(shape, key), value, field)
+		d.value(at, value, field)
 	}
 }
 
 // mapOf decodes a mapping whose keys are the user's.
-func (d *decoder) mapOf(path, shape string, n ast.Node, v reflect.Value) {
+func (d *decoder) mapOf(path string, n ast.Node, v reflect.Value) {
 	m := reflect.MakeMap(v.Type())
 	for key, value := range d.entries(path, n) {
 		elem := reflect.New(v.Type().Elem()).Elem()
-		d.value(join(path, key), shape+".*", value, elem)
+		d.value(join(path, key), value, elem)
 		m.SetMapIndex(reflect.ValueOf(key), elem)
 	}
 	v.Set(m)
 }
 
 // listOf decodes a sequence.
-func (d *decoder) listOf(path, shape string, n ast.Node, v reflect.Value) {
+func (d *decoder) listOf(path string, n ast.Node, v reflect.Value) {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
 		d.addf(path, "must be a list, not %s", kind(n))
@@ -134,7 +132,7 @@ func (d *decoder) listOf(path, shape string, n ast.Node, v reflect.Value) {
 		if tok := value.GetToken(); tok != nil {
 			d.places[at] = place{tok.Position.Line, tok.Position.Column}
 		}
-		d.value(at, shape+".*", value, list.Index(i))
+		d.value(at, value, list.Index(i))
 	}
 	v.Set(list)
 }
@@ -235,10 +233,7 @@ func kind(n ast.Node) string {
 }
 
 // unknownKey says why a key is refused and what was perhaps meant.
-func unknownKey(shape, key string, fields map[string]reflect.StructField) string {
-	if notInBuild(shape) {
-		return "not in this build; remove it"
-	}
+func unknownKey(key string, fields map[string]reflect.StructField) string {
 	known := slices.Sorted(maps.Keys(fields))
 	for _, k := range known {
 		if similar(key, k) {

@@ -1,15 +1,5 @@
 package config
 
-import "slices"
-
-// later are the keys of the file that this build does not have yet, "*" standing
-// for a name that the user chose. Their meaning is settled; so a file that uses
-// one is refused, where ignoring it would promise what is not done. At present there
-// are none.
-var later []string
-
-func notInBuild(shape string) bool { return slices.Contains(later, shape) }
-
 // similar reports whether a key is one mistake away from a known one: a letter
 // more, less or other, or two swapped.
 func similar(key, known string) bool {
