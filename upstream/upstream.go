@@ -45,6 +45,10 @@ type Driver interface {
 	Close() error
 }
 
+// ErrClosed is how the turns of a driver end that is closed, and what it answers to
+// new ones.
+var ErrClosed = responses.Errorf(responses.CodeServer, "The gateway closed its connection to the upstream.")
+
 // A Stream is the answer to a turn.
 type Stream struct {
 	// Upstream is the name of the upstream that answers. Drivers leave it empty:

@@ -76,9 +76,6 @@ var (
 	_ upstream.Relayer     = (*driver)(nil)
 )
 
-// errClosed ends the streams of a driver that is closed.
-var errClosed = responses.Errorf(responses.CodeServer, "The gateway closed its connection to the upstream.")
-
 // Open implements [upstream.Driver].
 func (d *driver) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, error) {
 	enc, err := encode(t, &d.opts)
@@ -86,10 +83,10 @@ func (d *driver) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, 
 		return nil, err
 	}
 	if d.closing.Err() != nil {
-		return nil, errClosed
+		return nil, upstream.ErrClosed
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	unhook := context.AfterFunc(d.closing, func() { cancel(errClosed) })
+	unhook := context.AfterFunc(d.closing, func() { cancel(upstream.ErrClosed) })
 	release := func() {
 		unhook()
 		cancel(nil)

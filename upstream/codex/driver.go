@@ -147,9 +147,6 @@ var (
 	_ upstream.ModelLister = (*driver)(nil)
 )
 
-// errClosed ends the turns of a driver that is closed.
-var errClosed = responses.Errorf(responses.CodeServer, "The gateway closed its connection to the upstream.")
-
 // Open implements [upstream.Driver]. It returns with the first event: until then
 // the provider may still refuse.
 func (d *driver) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, error) {
@@ -158,7 +155,7 @@ func (d *driver) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, 
 		return nil, err
 	}
 	if d.closing.Err() != nil {
-		return nil, errClosed
+		return nil, upstream.ErrClosed
 	}
 	run := newTurn(d, ctx, t, enc)
 	if err := run.open(); err != nil {
@@ -243,7 +240,7 @@ func (d *driver) spawn(f func()) bool {
 
 // Close implements [upstream.Driver]. It returns when the last process has ended.
 func (d *driver) Close() error {
-	d.close(errClosed)
+	d.close(upstream.ErrClosed)
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()

@@ -368,13 +368,13 @@ func TestCancelledAndClosed(t *testing.T) {
 	defer open.Close()
 	closed := make(chan error)
 	go func() { closed <- d.Close() }()
-	if _, err := read(t, open); !errors.Is(err, errClosed) {
+	if _, err := read(t, open); !errors.Is(err, upstream.ErrClosed) {
 		t.Errorf("the turn of a closed driver ended with %v", err)
 	}
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
-	if _, err := ask(t, d, "hello"); !errors.Is(err, errClosed) {
+	if _, err := ask(t, d, "hello"); !errors.Is(err, upstream.ErrClosed) {
 		t.Errorf("a closed driver answers %v", err)
 	}
 }

@@ -63,7 +63,7 @@ func (s *seat) look() (*worker, <-chan struct{}, error) {
 		return nil, nil, s.down(wait)
 	}
 	if !s.d.spawn(s.start) {
-		return nil, nil, errClosed
+		return nil, nil, upstream.ErrClosed
 	}
 	s.starting = make(chan struct{})
 	return nil, s.starting, nil

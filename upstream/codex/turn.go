@@ -45,7 +45,7 @@ func newTurn(d *driver, ctx context.Context, t *upstream.Turn, enc *encoded) *tu
 	dec.degrade = d.opts.Degrade
 	run := &turn{d: d, enc: enc, dec: dec, losses: enc.losses}
 	run.ctx, run.cancel = context.WithCancelCause(ctx)
-	run.unhook = context.AfterFunc(d.closing, func() { run.cancel(errClosed) })
+	run.unhook = context.AfterFunc(d.closing, func() { run.cancel(upstream.ErrClosed) })
 	return run
 }
 

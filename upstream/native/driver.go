@@ -54,9 +54,6 @@ const (
 	drainBytes = 4 << 10
 )
 
-// errClosed is how the turns of a closed driver end.
-var errClosed = responses.Errorf(responses.CodeServer, "The gateway has closed this upstream.")
-
 // driver implements [upstream.Driver].
 type driver struct {
 	endpoint upstream.Endpoint
@@ -109,14 +106,14 @@ func (d *driver) Relay(ctx context.Context, p *upstream.Passage) (*http.Response
 
 // Close implements [upstream.Driver].
 func (d *driver) Close() error {
-	d.close(errClosed)
+	d.close(upstream.ErrClosed)
 	return nil
 }
 
 // Open implements [upstream.Driver].
 func (d *driver) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	unlink := context.AfterFunc(d.ctx, func() { cancel(errClosed) })
+	unlink := context.AfterFunc(d.ctx, func() { cancel(upstream.ErrClosed) })
 	resp, losses, err := d.send(ctx, t)
 	if err != nil {
 		unlink()
@@ -143,7 +140,7 @@ func (d *driver) Open(ctx context.Context, t *upstream.Turn) (*upstream.Stream, 
 // and reported.
 func (d *driver) send(ctx context.Context, t *upstream.Turn) (*http.Response, []responses.Loss, error) {
 	if d.ctx.Err() != nil {
-		return nil, nil, errClosed
+		return nil, nil, upstream.ErrClosed
 	}
 	enc := encoding{stateful: d.opts.Stateful, upstreamID: d.upstreamID}
 	_, enc.plain = d.plain.get(t.Request.Model)
