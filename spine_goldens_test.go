@@ -3,6 +3,7 @@ package antiphon_test
 import (
 	"bytes"
 	"encoding/json/v2"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -10,8 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/antiphon-dev/antiphon"
 	"github.com/antiphon-dev/antiphon/internal/openapitest"
 	"github.com/antiphon-dev/antiphon/responses"
+	"github.com/antiphon-dev/antiphon/upstream"
 	"github.com/antiphon-dev/antiphon/upstream/upstreamtest"
 )
 
@@ -31,35 +34,59 @@ func TestSpineGoldens(t *testing.T) {
 		for _, golden := range goldens {
 			t.Run(p.name+"/"+golden.Name, func(t *testing.T) {
 				t.Parallel()
-				web := httptest.NewServer(golden)
-				t.Cleanup(web.Close)
-				clock := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
-				g := startGateway(t, p.driver, web.URL, func() time.Time { return clock })
-
-				status, whole := g.postJSON(t, withStream(t, golden.Request, false))
-				resp := g.post(t.Context(), t, withStream(t, golden.Request, true))
-				defer resp.Body.Close()
-				if resp.StatusCode != http.StatusOK {
-					body := new(bytes.Buffer)
-					if _, err := body.ReadFrom(resp.Body); err != nil {
-						t.Fatal(err)
-					}
-					sameJSON(t, "the refusals of both kinds of client", whole, body.Bytes())
+				answer := askGolden(t, checker, p.driver, golden, antiphon.Options{})
+				if answer == nil {
 					return
 				}
-				events, raw := readStream(t, resp.Body)
-				for _, data := range raw {
-					if err := checker.CheckEvent(data); err != nil {
-						t.Errorf("%s\n%v", data, err)
-					}
+				for _, data := range answer.raw {
 					if bytes.Contains(data, []byte(`"type":"antiphon:`)) {
 						t.Errorf("an extension that nobody asked for: %s", data)
 					}
 				}
-				compareAnswers(t, checker, status, whole, events)
+				compareAnswers(t, checker, answer.status, answer.whole, answer.events)
 			})
 		}
 	}
+}
+
+// A goldenAnswer is what a gateway makes of a golden for both kinds of client.
+type goldenAnswer struct {
+	status int
+	whole  []byte // the JSON answer
+	events []responses.Event
+	raw    [][]byte // the same as they were sent
+}
+
+// askGolden asks a gateway with the options, over the golden as its upstream, for a
+// JSON answer and for a stream, whose events are checked one by one. It returns nil
+// if the stream was refused; then so was the other, in the same words.
+func askGolden(t *testing.T, checker *openapitest.Checker, driver func(e upstream.Endpoint) upstream.Driver, golden *upstreamtest.Golden, opts antiphon.Options) *goldenAnswer {
+	t.Helper()
+	web := httptest.NewServer(golden)
+	t.Cleanup(web.Close)
+	clock := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+	opts.Now = func() time.Time { return clock }
+	g := startOver(t, web.URL, driver, opts)
+
+	var a goldenAnswer
+	a.status, a.whole = g.postJSON(t, withStream(t, golden.Request, false))
+	resp := g.post(t.Context(), t, withStream(t, golden.Request, true))
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameJSON(t, "the refusals of both kinds of client", a.whole, body)
+		return nil
+	}
+	a.events, a.raw = readStream(t, resp.Body)
+	for _, data := range a.raw {
+		if err := checker.CheckEvent(data); err != nil {
+			t.Errorf("%s\n%v", data, err)
+		}
+	}
+	return &a
 }
 
 // compareAnswers checks the JSON answer against the fold of the stream.

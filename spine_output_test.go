@@ -3,11 +3,8 @@ package antiphon_test
 import (
 	"bytes"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/antiphon-dev/antiphon"
 	"github.com/antiphon-dev/antiphon/internal/openapitest"
@@ -49,38 +46,16 @@ func TestSpineUseTool(t *testing.T) {
 
 // renderGolden reports whether the golden's answer renders calls.
 func renderGolden(t *testing.T, checker *openapitest.Checker, driver func(e upstream.Endpoint) upstream.Driver, golden *upstreamtest.Golden) bool {
-	web := httptest.NewServer(golden)
-	t.Cleanup(web.Close)
-	u, err := url.Parse(web.URL + "/v1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := upstream.NewClient()
-	t.Cleanup(client.CloseIdleConnections)
-	clock := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
-	g := serveGateway(t, &antiphon.Options{
-		Drivers:    map[string]upstream.Driver{"fake": driver(upstream.Endpoint{Base: u, Client: client})},
-		OutputMode: antiphon.OutputObsidian,
-		Now:        func() time.Time { return clock },
-	})
-	status, whole := g.postJSON(t, withStream(t, golden.Request, false))
-	if status != http.StatusOK {
+	answer := askGolden(t, checker, driver, golden, antiphon.Options{OutputMode: antiphon.OutputObsidian})
+	if answer == nil || answer.status != http.StatusOK {
 		return false
-	}
-	resp := g.post(t.Context(), t, withStream(t, golden.Request, true))
-	defer resp.Body.Close()
-	events, raw := readStream(t, resp.Body)
-	for _, data := range raw {
-		if err := checker.CheckEvent(data); err != nil {
-			t.Errorf("%s\n%v", data, err)
-		}
 	}
 	// The id that the message has beyond a minted one is the same in both.
 	const suffix = `_use_tool"`
-	folded := foldOf(t, events)
+	folded := foldOf(t, answer.events)
 	sameJSON(t, "the fold of the stream and the JSON answer",
-		bytes.ReplaceAll(folded, []byte(suffix), []byte(`"`)), bytes.ReplaceAll(whole, []byte(suffix), []byte(`"`)))
-	return checkRendered(t, events[len(events)-1].Response)
+		bytes.ReplaceAll(folded, []byte(suffix), []byte(`"`)), bytes.ReplaceAll(answer.whole, []byte(suffix), []byte(`"`)))
+	return checkRendered(t, answer.events[len(answer.events)-1].Response)
 }
 
 func foldOf(t *testing.T, events []responses.Event) []byte {

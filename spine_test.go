@@ -45,16 +45,22 @@ type testGateway struct {
 // startGateway serves a gateway whose only upstream is at base.
 func startGateway(t *testing.T, driver func(e upstream.Endpoint) upstream.Driver, base string, now func() time.Time) *testGateway {
 	t.Helper()
+	return startOver(t, base, driver, antiphon.Options{Now: now})
+}
+
+// startOver serves the gateway that opts describes over one upstream at base.
+func startOver(t *testing.T, base string, driver func(e upstream.Endpoint) upstream.Driver, opts antiphon.Options) *testGateway {
+	t.Helper()
 	u, err := url.Parse(base + "/v1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	client := upstream.NewClient()
 	t.Cleanup(client.CloseIdleConnections)
-	return serveGateway(t, &antiphon.Options{
-		Drivers: map[string]upstream.Driver{"fake": driver(upstream.Endpoint{Base: u, Client: client})},
-		Now:     now,
-	})
+	opts.Drivers = map[string]upstream.Driver{
+		"up": driver(upstream.Endpoint{Base: u, Client: client, Auth: upstream.BearerAuth(canary)}),
+	}
+	return serveGateway(t, &opts)
 }
 
 // serveGateway serves the gateway that opts describes, with a log that can be

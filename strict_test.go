@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -18,24 +16,8 @@ import (
 	"github.com/antiphon-dev/antiphon/internal/fakeupstream"
 	"github.com/antiphon-dev/antiphon/internal/openapitest"
 	"github.com/antiphon-dev/antiphon/responses"
-	"github.com/antiphon-dev/antiphon/upstream"
 	"github.com/antiphon-dev/antiphon/upstream/upstreamtest"
 )
-
-// startOver serves a gateway over one upstream at base, in a mode.
-func startOver(t *testing.T, base string, driver func(e upstream.Endpoint) upstream.Driver, opts antiphon.Options) *testGateway {
-	t.Helper()
-	u, err := url.Parse(base + "/v1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := upstream.NewClient()
-	t.Cleanup(client.CloseIdleConnections)
-	opts.Drivers = map[string]upstream.Driver{
-		"up": driver(upstream.Endpoint{Base: u, Client: client, Auth: upstream.BearerAuth(canary)}),
-	}
-	return serveGateway(t, &opts)
-}
 
 // canary is a credential that nobody may read.
 const canary = "sk-canary-5d41402abc4b2a76"
@@ -224,30 +206,13 @@ func TestStrictGoldens(t *testing.T) {
 		for _, golden := range goldens {
 			t.Run(p.name+"/"+golden.Name, func(t *testing.T) {
 				t.Parallel()
-				web := httptest.NewServer(golden)
-				t.Cleanup(web.Close)
-				clock := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
-				g := startOver(t, web.URL, p.driver, antiphon.Options{Mode: antiphon.ModeStrict, Now: func() time.Time { return clock }})
-				status, whole := g.postJSON(t, withStream(t, golden.Request, false))
-				resp := g.post(t.Context(), t, withStream(t, golden.Request, true))
-				defer resp.Body.Close()
-				if resp.StatusCode != http.StatusOK {
-					body, err := io.ReadAll(resp.Body)
-					if err != nil {
-						t.Fatal(err)
-					}
-					sameJSON(t, "the refusals of both kinds of client", whole, body)
+				answer := askGolden(t, checker, p.driver, golden, antiphon.Options{Mode: antiphon.ModeStrict})
+				if answer == nil {
 					return
 				}
-				events, raw := readStream(t, resp.Body)
-				for _, data := range raw {
-					if err := checker.CheckEvent(data); err != nil {
-						t.Errorf("%s\n%v", data, err)
-					}
-				}
-				compareAnswers(t, checker, status, whole, events)
-				for i := range events {
-					checkPublished(t, events[i])
+				compareAnswers(t, checker, answer.status, answer.whole, answer.events)
+				for i := range answer.events {
+					checkPublished(t, answer.events[i])
 				}
 			})
 		}
