@@ -56,7 +56,7 @@ func merge(base, over object) object {
 }
 
 // render renders the chart with the few functions of Helm that it uses, so that
-// the tests need no Helm; where there is one, TestChartWithHelm asks it too.
+// the tests need no Helm; where there is one, it is asked too.
 func render(t *testing.T, values object) (docs []object) {
 	t.Helper()
 	tpl := template.New("chart").Option("missingkey=error")
@@ -112,20 +112,7 @@ func render(t *testing.T, values object) (docs []object) {
 		if err := tpl.ExecuteTemplate(&b, filepath.Base(f), data); err != nil {
 			t.Fatalf("%s: %v", f, err)
 		}
-		dec := yaml.NewDecoder(&b)
-		for {
-			var doc object
-			err := dec.Decode(&doc)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatalf("%s: %v", f, err)
-			}
-			if doc != nil {
-				docs = append(docs, doc)
-			}
-		}
+		docs = append(docs, decodeAll(t, &b)...)
 	}
 	return docs
 }
@@ -148,15 +135,9 @@ func TestChart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			checkValues(t, values)
-			byKind := map[string]object{}
-			for _, d := range render(t, values) {
-				kind := d["kind"].(string)
-				if byKind[kind] != nil {
-					t.Errorf("%s is there twice", kind)
-				}
-				byKind[kind] = d
-			}
-			pod := at(byKind["Deployment"], "spec", "template").(object)
+			made := byKind(t, render(t, values))
+			compareWithHelm(t, values, made)
+			pod := at(made["Deployment"], "spec", "template").(object)
 			labels := at(pod, "metadata", "labels")
 			for _, where := range []struct {
 				kind string
@@ -165,16 +146,16 @@ func TestChart(t *testing.T) {
 				{"Deployment", []string{"spec", "selector", "matchLabels"}}, {"Service", []string{"spec", "selector"}},
 				{"PodDisruptionBudget", []string{"spec", "selector", "matchLabels"}}, {"NetworkPolicy", []string{"spec", "podSelector", "matchLabels"}},
 			} {
-				if diff := cmp.Diff(labels, at(byKind[where.kind], where.path...)); diff != "" {
+				if diff := cmp.Diff(labels, at(made[where.kind], where.path...)); diff != "" {
 					t.Errorf("%s selects other pods (-pod +selector):\n%s", where.kind, diff)
 				}
 			}
 			container := at(pod, "spec", "containers").([]any)[0].(object)
 			secret := at(container["envFrom"].([]any)[0].(object), "secretRef", "name")
-			if made := byKind["Secret"]; made != nil && at(made, "metadata", "name") != secret || made == nil && secret != "mine" {
+			if own := made["Secret"]; own != nil && at(own, "metadata", "name") != secret || own == nil && secret != "mine" {
 				t.Errorf("the container reads the secret %v", secret)
 			}
-			text := at(byKind["ConfigMap"], "data", "antiphon.yaml").(string)
+			text := at(made["ConfigMap"], "data", "antiphon.yaml").(string)
 			env := func(string) (string, bool) { return "a-secret-of-sixteen-letters", true }
 			if _, err := config.Parse([]byte(text), &config.ParseOptions{LookupEnv: env}); err != nil {
 				t.Errorf("the gateway refuses its configuration: %v\n%s", err, text)
@@ -215,46 +196,74 @@ func checkValues(t *testing.T, values object) {
 	}
 }
 
-// TestChartWithHelm: Helm itself finds nothing wrong and renders the same. It is no
-// package of Debian's, so it is asked only where it is.
-func TestChartWithHelm(t *testing.T) {
-	t.Parallel()
+// compareWithHelm asks Helm itself: it finds nothing wrong and renders the same. It
+// is no package of Debian's, so it is asked only where it is; the rest of TestChart
+// does without.
+func compareWithHelm(t *testing.T, values object, ours map[string]object) {
+	t.Helper()
 	helm, err := exec.LookPath("helm")
 	if err != nil {
-		t.Skip("helm is not here; TestChart renders the chart without it")
+		t.Log("helm is not here: the chart was rendered by this test alone")
+		return
 	}
-	if out, err := exec.CommandContext(t.Context(), helm, "lint", "--strict", chart).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	out, err := exec.CommandContext(t.Context(), helm, "template", "demo", chart, "--kube-version", "1.31.0").Output()
+	text, err := yaml.Marshal(values)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := func(docs []object) map[string]object {
-		byKind := map[string]object{}
-		for _, d := range docs {
-			byKind[d["kind"].(string)] = d
-		}
-		return byKind
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	var theirs []object
-	dec := yaml.NewDecoder(bytes.NewReader(out))
-	for {
-		var doc object
-		if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		theirs = append(theirs, doc)
+	if out, err := exec.CommandContext(t.Context(), helm, "lint", "--strict", chart, "--values", file, "--kube-version", "1.31.0").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
-	ours := kinds(render(t, readYAML(t, chart+"/values.yaml")))
-	for kind, doc := range kinds(theirs) {
+	out, err := exec.CommandContext(t.Context(), helm, "template", "demo", chart, "--values", file, "--kube-version", "1.31.0").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := byKind(t, decodeAll(t, bytes.NewReader(out)))
+	for kind, doc := range theirs {
 		if kind == "ConfigMap" || kind == "Deployment" {
 			continue // they order the file's keys otherwise, and its checksum is another
 		}
 		if diff := cmp.Diff(doc, ours[kind]); diff != "" {
 			t.Errorf("%s (-helm +test):\n%s", kind, diff)
+		}
+	}
+	if len(theirs) != len(ours) {
+		t.Errorf("helm makes %d documents, the test %d", len(theirs), len(ours))
+	}
+}
+
+// byKind are documents by their kind, of which the chart has one each.
+func byKind(t *testing.T, docs []object) map[string]object {
+	t.Helper()
+	kinds := map[string]object{}
+	for _, d := range docs {
+		kind := d["kind"].(string)
+		if kinds[kind] != nil {
+			t.Errorf("%s is there twice", kind)
+		}
+		kinds[kind] = d
+	}
+	return kinds
+}
+
+// decodeAll reads the documents of a YAML stream.
+func decodeAll(t *testing.T, r io.Reader) (docs []object) {
+	t.Helper()
+	dec := yaml.NewDecoder(r)
+	for {
+		var doc object
+		err := dec.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return docs
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doc != nil {
+			docs = append(docs, doc)
 		}
 	}
 }
