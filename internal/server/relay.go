@@ -214,3 +214,35 @@ func (x *exchange) passHeader(answer *route.Relayed) {
 	x.upstream = answer.Upstream
 	h.Set(headerUpstream, answer.Upstream)
 }
+
+// noteRelayed notes how a relayed answer ended, for the access log and
+// for whoever observes.
+func (x *exchange) noteRelayed(path string, seen *relay.Seen, err error) {
+	x.end = x.relayEnd(path, seen, err)
+	x.end.FirstEvent = x.first
+	x.broken = seen.Broken
+}
+
+// relayEnd says how a relayed answer ended, in the words of a run.
+func (x *exchange) relayEnd(path string, seen *relay.Seen, err error) *engine.RunEnd {
+	end := &engine.RunEnd{Usage: seen.Usage, Events: seen.Frames, Duration: x.s.opts.Now().Sub(x.started)}
+	switch ctx := x.r.Context(); {
+	case ctx.Err() != nil && seen.Last == "":
+		end.Cause, end.Err = engine.CauseClientGone, engine.ErrClientGone
+	case seen.Last == responses.EventCompleted:
+		end.Cause = engine.CauseCompleted
+	case seen.Last == responses.EventIncomplete:
+		end.Cause = engine.CauseIncomplete
+	case err != nil:
+		end.Cause, end.Err = engine.CauseUpstream, responses.AsError(upstream.ReadFailure(ctx, err))
+	case x.status >= http.StatusBadRequest && x.status < http.StatusInternalServerError:
+		end.Cause = engine.CauseRefused
+	case x.status == http.StatusOK && path != upstream.PathResponses:
+		end.Cause = engine.CauseCompleted // other APIs do not say more
+	case x.status == http.StatusOK && x.remembered && !x.streaming:
+		end.Cause = engine.CauseCompleted // it goes on in the background
+	default:
+		end.Cause = engine.CauseUpstream
+	}
+	return end
+}
